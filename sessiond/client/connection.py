@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from sessiond.client import forks
 from sessiond.client.dialing import Target, Welcome, check_welcome, introduction
 from sessiond.client.requests import Answer, Request
 from sessiond.client.wire import Incoming, Lines, cancellation, refusal, request_line
@@ -38,6 +39,7 @@ class Connection:
         self._last_id = 0
         self._awaited: set[int] = set()
         self._answers: dict[int, Incoming] = {}
+        forks.keep(self, Connection._forked)
 
     @classmethod
     def to(cls, target: Target, name: str, deadline: float, heard: Heard | None = None) -> Connection:
@@ -110,6 +112,8 @@ class Connection:
             self.read(time.monotonic())
 
     def _readable(self) -> bool:
+        if self._socket.fileno() < 0:
+            raise ConnectionResetError("the connection was closed")
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLIN)
         return bool(poll.poll(0))
@@ -141,6 +145,9 @@ class Connection:
         """From any thread: whoever waits on the connection is told that it has ended."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(_socket.SHUT_RDWR)
+
+    def _forked(self) -> None:
+        self._socket.close()  # without a shutdown, which would end the parent's connection
 
     def close(self) -> None:
         self.end()

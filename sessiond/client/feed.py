@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sessiond.client import requests
+from sessiond.client import forks, requests
 from sessiond.client.changes import Change
 from sessiond.client.connection import Connection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S
@@ -52,6 +52,7 @@ class Changes(Iterator[Change]):
         self._lock = allocate_lock()
         """Held by whoever reads."""
         link.owns(self)
+        forks.keep(self, Changes._forked)
 
     def __del__(self) -> None:
         self.close()
@@ -74,6 +75,7 @@ class Changes(Iterator[Change]):
 
     def wait(self, timeout_s: float | None) -> Change | None:
         """The next change; None where none came within `timeout_s`, or where none will come any more."""
+        forks.process()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._turn():
             while not self._ready:
@@ -97,11 +99,18 @@ class Changes(Iterator[Change]):
 
     def close(self) -> None:
         """Does not wait for anything."""
+        forks.process()
         self._closed = True
         connection = self._connection
         if connection is not None:
             connection.end()
         self._drop_if_unused()
+
+    def _forked(self) -> None:
+        """Parent and child each go on where this was, over connections of their own."""
+        self._lock = allocate_lock()
+        self._connection = None
+        self._interrupted()  # another thread may have been reading
 
     def _step(self, until: float | None) -> bool:
         """Connect, or read once. Whether the connection held."""
@@ -130,7 +139,8 @@ class Changes(Iterator[Change]):
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        with self._lock:
+        lock = self._lock  # a child that forks in the midst of a turn gets another
+        with lock:
             yield
         if self._closed:
             self._drop_if_unused()
@@ -210,7 +220,8 @@ class Changes(Iterator[Change]):
 
     def _ask(self, request: Request[T]) -> T:
         """OSError where the connection ended; NoAnswer."""
-        assert self._connection is not None
+        if self._connection is None:  # a callback forked, and this is the child
+            raise ConnectionResetError("the connection is the parent's")
         deadline = time.monotonic() + self._link.timeout_s
         try:
             return self._connection.ask(request, deadline).value
@@ -220,7 +231,8 @@ class Changes(Iterator[Change]):
 
     def _listen(self, until: float | None) -> None:
         """Read once. After a silence the daemon is asked whether it is there."""
-        assert self._connection is not None
+        if self._connection is None:  # a callback forked, and this is the child
+            raise ConnectionResetError("the connection is the parent's")
         silence = time.monotonic() + SILENCE_S
         look = self._lookout.next_look if self._lookout is not None else silence
         wake = min(one for one in (until, silence, look) if one is not None)

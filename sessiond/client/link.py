@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from sessiond.client import forks
 from sessiond.client.connection import Connection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
 from sessiond.client.failures import answer_lost, closed, no_answer
@@ -40,6 +41,7 @@ class Link:
         self._lock = allocate_lock()
         self._connection: Connection | None = None
         self._feeds: list[ref[Closable]] = []
+        forks.keep(self, Link._forked)
 
     def reach(self, timeout_s: float | None = None) -> None:
         """Connect now. DaemonUnreachable, Unauthorized."""
@@ -85,6 +87,7 @@ class Link:
 
     def close(self) -> None:
         """End the connection and all feeds; whoever waits in another thread gets Closed. Does not wait for anything."""
+        forks.process()
         self.closed = True
         connection = self._connection
         if connection is not None:
@@ -93,6 +96,10 @@ class Link:
         for feed in [one() for one in self._feeds]:
             if feed is not None:
                 feed.close()
+
+    def _forked(self) -> None:
+        self._lock = allocate_lock()
+        self._connection = None
 
     def owns(self, feed: Closable) -> None:
         """Close this feed together with the link, if the feed still exists by then."""
@@ -151,13 +158,15 @@ class Link:
     @contextmanager
     def _turn(self, method: str, deadline: float, patience: float) -> Iterator[None]:
         """Nobody else uses the connection meanwhile."""
+        forks.process()
         left = -1.0 if patience == math.inf else max(0.0, deadline - time.monotonic())
-        if not self._lock.acquire(timeout=left):
+        lock = self._lock  # a child that forks in the midst of a turn gets another
+        if not lock.acquire(timeout=left):
             raise no_answer(method, patience)
         try:
             yield
         finally:
-            self._lock.release()
+            lock.release()
             if self.closed:
                 self._drop_if_unused()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from sessiond.client import requests
+from sessiond.client import forks, requests
 from sessiond.client.link import Link
 from sessiond.client.tape import Tape
 from sessiond.client.types import ToolCall
@@ -28,18 +28,22 @@ class Reply:
         self._link = link
         self._session_id = session_id
         self._tape = Tape(session_id, message_id, length)
+        self._begun = forks.process()
 
     def write(self, text: str, *, timeout_s: float | None = None) -> None:
         """Add text. Others see it at once; it is durable when `flush` or the end of the `with` block returns.
 
         Waits only while 32 pieces or a million characters are not acknowledged. The errors of an earlier piece are raised here
-        too: Conflict if somebody ended or removed the message, ReadOnly, TooLarge, DaemonUnreachable, NoAnswer.
+        too: Conflict if somebody ended or removed the message, ReadOnly, TooLarge, DaemonUnreachable, NoAnswer. Closed in a
+        process that was forked meanwhile: only the one that began the message writes it.
         """
+        forks.check_begun(self._begun, "the reply")
         self._tape.add(text)
         self._link.play(self._tape, timeout_s, to_end=False)
 
     def flush(self, *, timeout_s: float | None = None) -> None:
         """Returns when everything written so far is durable. Errors as for `write`."""
+        forks.check_begun(self._begun, "the reply")
         self._link.play(self._tape, timeout_s, to_end=True)
 
     def finish(
@@ -63,7 +67,7 @@ class Reply:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self.status != "streaming":
+        if self.status != "streaming" or self._begun is not forks.process():
             return
         if kind is None:
             self.finish()

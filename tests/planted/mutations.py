@@ -1246,6 +1246,49 @@ MUTATIONS = [
         "                pass\n",
         ("tests/client/test_client_deadlines.py", "-k", "silent"),
     ),
+    # A program that forks
+    Planted(
+        "a child keeps its parent's connection open",
+        "client/forks.py",
+        "    os.register_at_fork(after_in_child=_in_child)\n",
+        "    pass\n",
+        ("tests/client/test_client_forks.py", "-k", "closes_its_copy"),
+    ),
+    Planted(
+        "a child shuts its parent's connection down",
+        "client/connection.py",
+        "        self._socket.close()  # without a shutdown, which would end the parent's connection\n",
+        "        self.close()\n",
+        ("tests/client/test_client_forks.py", "-k", "does_not_end_a_running_reply"),
+    ),
+    Planted(
+        "a child ends its parent's reply",
+        "client/reply.py",
+        '        if self.status != "streaming" or self._begun is not forks.process():\n',
+        '        if self.status != "streaming":\n',
+        ("tests/client/test_client_forks.py", "-k", "does_not_end_a_running_reply"),
+    ),
+    Planted(
+        "a child waits for a lock of a thread that it does not have",
+        "client/link.py",
+        "    def _forked(self) -> None:\n        self._lock = allocate_lock()\n",
+        "    def _forked(self) -> None:\n",
+        ("tests/client/test_client_forks.py", "-k", "another_thread"),
+    ),
+    Planted(
+        "a fork that Python does not hear of goes unnoticed",
+        "client/forks.py",
+        "    if _here.process.pid != os.getpid():\n",
+        "    if _here is None:\n",
+        ("tests/client/test_client_forks.py", "-k", "does_not_hear_of"),
+    ),
+    Planted(
+        "a child of a program with asyncio shuts its parent's connection down",
+        "client/aio/connection.py",
+        "    descriptor = connected.detach()\n",
+        "    connected.shutdown(socket.SHUT_RDWR)\n    descriptor = connected.detach()\n",
+        ("tests/client/test_client_forks.py", "-k", "program_with_asyncio"),
+    ),
     # Following other tools
     Planted(
         "a later version of an imported message is ignored",

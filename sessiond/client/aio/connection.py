@@ -5,12 +5,14 @@ from __future__ import annotations
 import _socket
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from sessiond.client import forks
 from sessiond.client.connection import read_welcome
 from sessiond.client.dialing import Target, check_welcome, introduction
 from sessiond.client.requests import Answer, Request
@@ -36,6 +38,7 @@ class Connection:
         """Why it is of no use any more."""
         self.told_of_end: Callable[[], None] | None = None
         self._reading = asyncio.create_task(self._read())
+        forks.keep(self, Connection._forked)
 
     @classmethod
     async def to(cls, target: Target, name: str, timeout_s: float, heard: Heard | None = None) -> Connection:
@@ -45,6 +48,7 @@ class Connection:
         raw, token = await _in_thread(lambda: (target.dial(deadline), target.token()))
         raw.settimeout(0)
         plain = socket.socket(fileno=raw.detach())
+        forks.keep(plain, _release)
         try:
             reader, writer = await asyncio.open_connection(sock=plain)
         except BaseException:
@@ -93,6 +97,9 @@ class Connection:
         await self._writer.drain()
         return number, answer
 
+    def _forked(self) -> None:
+        self.ended = ConnectionResetError("the connection is the parent's")
+
     def close(self) -> None:
         """At once, whatever the other side does."""
         self._end(ConnectionResetError("the connection was closed"))
@@ -131,6 +138,13 @@ class Connection:
             self._awaited.clear()
             if self.told_of_end is not None:
                 self.told_of_end()
+
+
+def _release(connected: socket.socket) -> None:
+    """In a forked child. The transport must not do it: its loop would stop watching the socket for the parent, too."""
+    descriptor = connected.detach()
+    if descriptor >= 0:
+        os.close(descriptor)
 
 
 def _look_at(answer: asyncio.Future[Incoming]) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sessiond.client import requests
+from sessiond.client import forks, requests
 from sessiond.client.aio.connection import Connection
 from sessiond.client.aio.link import Link
 from sessiond.client.changes import Change
@@ -45,6 +45,7 @@ class AsyncChanges(AsyncIterator[Change]):
         self._heard_at = 0.0
         self._closed = False
         link.feeds.add(self)
+        forks.keep(self, AsyncChanges._forked)
 
     async def __aenter__(self) -> AsyncChanges:
         return self
@@ -64,6 +65,7 @@ class AsyncChanges(AsyncIterator[Change]):
 
     async def wait(self, timeout_s: float | None) -> Change | None:
         """The next change; None where none came within `timeout_s`, or where none will come any more."""
+        forks.process()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ready:
             if self._over or (until is not None and time.monotonic() >= until):
@@ -83,9 +85,16 @@ class AsyncChanges(AsyncIterator[Change]):
 
     def close(self) -> None:
         """Does not wait for anything."""
+        forks.process()
         self._closed = True
         self._lost()
         self._news.set()
+
+    def _forked(self) -> None:
+        """As for `Changes`."""
+        self._news = asyncio.Event()
+        self._connection = None
+        self._lost()
 
     @property
     def _over(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
+from sessiond.client import forks
 from sessiond.client.aio.connection import Connection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
 from sessiond.client.failures import answer_lost, closed, no_answer
@@ -37,6 +38,7 @@ class Link:
         self._connection: Connection | None = None
         self._dialing = asyncio.Lock()
         self.feeds: WeakSet[Closable] = WeakSet()
+        forks.keep(self, Link._forked)
 
     async def reach(self) -> None:
         """Connect now. DaemonUnreachable, Unauthorized."""
@@ -83,8 +85,13 @@ class Link:
 
         await self._over("session/extend", timeout_s, send, again=True)
 
+    def _forked(self) -> None:
+        self._dialing = asyncio.Lock()
+        self._connection = None
+
     def close(self) -> None:
         """End the connection and all feeds; whoever waits gets Closed. Does not wait for anything."""
+        forks.process()
         self.closed = True
         self._drop(self._connection)
         for feed in list(self.feeds):
@@ -94,6 +101,7 @@ class Link:
         self, method: str, timeout_s: float | None, work: Callable[[Connection], Awaitable[T]], *, again: bool
     ) -> T:
         """What `work` returns, over one connection or, where that ends and `again` says so, over the next."""
+        forks.process()
         patience = self.timeout_s if timeout_s is None else timeout_s
         connection: Connection | None = None
         attempt = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from sessiond.client import requests
+from sessiond.client import forks, requests
 from sessiond.client.aio.link import Link
 from sessiond.client.reply import LEAVE_S
 from sessiond.client.tape import Tape
@@ -26,14 +26,17 @@ class AsyncReply:
         self._link = link
         self._session_id = session_id
         self._tape = Tape(session_id, message_id, length)
+        self._begun = forks.process()
 
     async def write(self, text: str, *, timeout_s: float | None = None) -> None:
         """Add text. As `Reply.write`: others see it at once, and it is durable after `flush` or the end of the block."""
+        forks.check_begun(self._begun, "the reply")
         self._tape.add(text)
         await self._link.play(self._tape, timeout_s, to_end=False)
 
     async def flush(self, *, timeout_s: float | None = None) -> None:
         """Returns when everything written so far is durable. Errors as for `write`."""
+        forks.check_begun(self._begun, "the reply")
         await self._link.play(self._tape, timeout_s, to_end=True)
 
     async def finish(
@@ -54,7 +57,7 @@ class AsyncReply:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self.status != "streaming":
+        if self.status != "streaming" or self._begun is not forks.process():
             return
         if kind is None:
             await self.finish()
