@@ -22,7 +22,9 @@ from sessiond import endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    Socket = TypeVar("Socket", bound=_socket.socket)
 
 PATIENCE_S = 20.0
 """How long a daemon that is being started may take to answer."""
@@ -82,7 +84,7 @@ class _Reach:
         if problem is not None:
             self.why = f"the socket's folder cannot be trusted: {problem}"
             return None
-        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        connection = above_standard(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM))
         try:
             connection.settimeout(max(0.1, self.deadline - time.monotonic()))
             connection.connect(path)
@@ -126,7 +128,11 @@ class _Reach:
             return False
         self.next_start = time.monotonic() + START_AGAIN_S
         log_at = _start_log_size(self.where)
-        word = self._word_of(spawn(self.where))
+        try:
+            pipe = spawn(self.where)
+        except OSError as error:  # of descriptors, processes or memory there are none left
+            raise Unreachable(f"the daemon could not be started: {error}") from None
+        word = self._word_of(pipe)
         if word == "ready":
             return True
         if word == "taken":
@@ -167,6 +173,27 @@ def _readable(fd: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(max(0.0, timeout_s) * 1000))
+
+
+def above_standard(connection: Socket) -> Socket:
+    """The same connection, on a descriptor above 2. A program that closed its standard files would get one of those, and what
+    it or one of its libraries prints would go to the daemon. OSError.
+    """
+    if connection.fileno() > 2:
+        return connection
+    return type(connection)(fileno=_moved(connection.detach()))
+
+
+def _moved(fd: int) -> int:
+    """The same file on a descriptor above 2. Closes the other one, also where it raises OSError."""
+    if fd > 2:
+        return fd
+    import fcntl
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def is_held(where: endpoint.Places) -> bool:
@@ -219,15 +246,40 @@ def spawn(where: endpoint.Places) -> int:
     Forks twice, so that it is not our child: a relay may live for days and would leave a zombie.
     """
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    reading, writing = os.pipe()
-    log = _open_start_log(where)
-    child = os.fork()
-    if child == 0:
-        _become_daemon(where, package_parent, writing, log)
-    os.close(writing)
-    os.close(log)
-    os.waitpid(child, 0)
+    reading, writing = _pipe()
+    try:
+        log = _open_start_log(where)
+        try:
+            child = os.fork()
+            if child == 0:
+                _become_daemon(where, package_parent, writing, log)
+        finally:
+            os.close(log)
+        try:  # noqa: SIM105  `contextlib` takes time to import
+            os.waitpid(child, 0)
+        except ChildProcessError:
+            pass  # it has ended: this program ignores SIGCHLD, or waits for all of its children itself
+    except BaseException:  # an interrupt as well
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
     return reading
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe above 2: the descriptors up to that are replaced by the daemon's standard files."""
+    reading, writing = os.pipe()
+    try:
+        reading = _moved(reading)
+    except OSError:
+        os.close(writing)
+        raise
+    try:
+        return reading, _moved(writing)
+    except OSError:
+        os.close(reading)
+        raise
 
 
 def _become_daemon(where: endpoint.Places, package_parent: str, writing: int, log: int) -> NoReturn:
@@ -244,10 +296,10 @@ def _become_daemon(where: endpoint.Places, package_parent: str, writing: int, lo
         # `-m` searches the current folder first: make that the parent of this package, never the editor's project.
         os.chdir(package_parent)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.set_inheritable(0, True)  # where it was 0 already
         os.dup2(log, 1)
         os.dup2(log, 2)
-        os.closerange(3, writing)
-        os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
+        _close_above_standard(but=writing)
         os.set_inheritable(writing, True)
         # UTF-8 in file names whatever this client's locale is: all clients share the daemon.
         command = [sys.executable, "-X", "utf8", "-m", "sessiond", "serve", "--ready-fd", str(writing)]
@@ -258,15 +310,26 @@ def _become_daemon(where: endpoint.Places, package_parent: str, writing: int, lo
         os._exit(127)
 
 
+def _close_above_standard(but: int) -> None:
+    try:
+        there = max(map(int, os.listdir("/dev/fd")))
+    except (OSError, ValueError):
+        there = 0
+    # A program may have lowered its limit after it had opened files beyond that.
+    beyond = max(there + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(3, but)
+    os.closerange(but + 1, beyond)
+
+
 def _open_start_log(where: endpoint.Places) -> int:
     try:
         endpoint.make_private_dir(where.log)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        fd = os.open(where.start_log, flags, 0o600)
+        fd = _moved(os.open(where.start_log, flags, 0o600))
         if os.fstat(fd).st_size > START_LOG_BYTES:
             os.ftruncate(fd, 0)
     except OSError:
-        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        return _moved(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
     return fd
 
 

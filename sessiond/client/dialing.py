@@ -12,7 +12,7 @@ from sessiond.client.failures import error_of
 from sessiond.client.types import Value
 from sessiond.endpoint import PROTOCOL_VERSION, NoHome, Places, places
 from sessiond.errors import DaemonUnreachable, InvalidParams
-from sessiond.reach import PATIENCE_S, Unreachable, reach
+from sessiond.reach import PATIENCE_S, Unreachable, above_standard, reach
 
 LOOK_AGAIN_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -67,7 +67,7 @@ class Tcp:
         while True:
             patience = max(0.1, deadline - time.monotonic())
             try:
-                connection = socket.create_connection((self._host, self._port), patience)
+                connection = above_standard(socket.create_connection((self._host, self._port), patience))
             except OSError as error:
                 if time.monotonic() + LOOK_AGAIN_S >= deadline:
                     raise DaemonUnreachable(

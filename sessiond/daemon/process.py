@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 import time
 import traceback
@@ -34,6 +35,9 @@ _LEFT_BEHIND_S = 5.0
 _SWITCH_INTERVAL_S = 0.0005
 """A lone client waits while the journal's thread and the loop hand over to each other; Python's default of 5 ms would dominate that."""
 
+_MAY_BE_IGNORED = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP}
+"""Python ignores the first two itself, so that an error is raised in their place, and `nohup` the third."""
+
 _held: list[Lock] = []
 """Locks of this process, so that nothing releases them before its end."""
 
@@ -45,10 +49,21 @@ def main(flags: Mapping[str, Any], ready_fd: int | None) -> NoReturn:
     an unresponsive disk would keep the process for ever. Until the process ends, the lock covers what such a thread still
     writes.
     """
+    _own_signals()
     code = run(flags, ready_fd)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _own_signals() -> None:
+    """Undo what the program that started us did to its signals, which a new program inherits. Blocked, SIGTERM would not end us;
+    with SIGCHLD ignored nobody would learn how the processes that work for us ended, nor would they of their own.
+    """
+    for number in signal.valid_signals() - _MAY_BE_IGNORED:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:

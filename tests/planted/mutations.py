@@ -1289,6 +1289,56 @@ MUTATIONS = [
         "    connected.shutdown(socket.SHUT_RDWR)\n    descriptor = connected.detach()\n",
         ("tests/client/test_client_forks.py", "-k", "program_with_asyncio"),
     ),
+    # Programs in odd states
+    Planted(
+        "the pipe of a start is replaced by a standard file",
+        "reach.py",
+        "        return reading, _moved(writing)\n",
+        "        return reading, writing\n",
+        ("tests/client/test_client_hosts.py", "-k", "without_standard_files"),
+    ),
+    Planted(
+        "what a program prints goes to the daemon",
+        "reach.py",
+        "    if connection.fileno() > 2:\n",
+        "    if connection.fileno() >= 0:\n",
+        ("tests/client/test_client_hosts.py", "-k", "without_standard_files"),
+    ),
+    Planted(
+        "a start waits for a child that nobody may wait for",
+        "reach.py",
+        "        except ChildProcessError:\n",
+        "        except ProcessLookupError:\n",
+        ("tests/client/test_client_hosts.py", "-k", "not_waited_for"),
+    ),
+    Planted(
+        "a daemon keeps open what is beyond the limit",
+        "reach.py",
+        '    beyond = max(there + 1, os.sysconf("SC_OPEN_MAX"))\n',
+        '    beyond = os.sysconf("SC_OPEN_MAX")\n',
+        ("tests/client/test_client_hosts.py", "-k", "beyond_its_limit"),
+    ),
+    Planted(
+        "a start that fails leaves its pipe open",
+        "reach.py",
+        "    except BaseException:  # an interrupt as well\n        os.close(reading)\n",
+        "    except BaseException:\n",
+        ("tests/client/test_client_hosts.py", "-k", "nothing_is_left"),
+    ),
+    Planted(
+        "a daemon blocks what its client blocked",
+        "daemon/process.py",
+        "    signal.pthread_sigmask(signal.SIG_SETMASK, ())\n",
+        "",
+        ("tests/client/test_client_hosts.py", "-k", "blocks_signals"),
+    ),
+    Planted(
+        "a daemon ignores what its client ignored",
+        "daemon/process.py",
+        "            signal.signal(number, signal.SIG_DFL)\n",
+        "            pass\n",
+        ("tests/client/test_client_hosts.py", "-k", "not_waited_for"),
+    ),
     # Following other tools
     Planted(
         "a later version of an imported message is ignored",
