@@ -98,6 +98,8 @@ class Reread(_Change, frozen=True, kw_only=True):
     messages: list[Message] = field(default_factory=list)
     edited: bool = False
     """Another program changed the session's file."""
+    another: bool = False
+    """The session was deleted, and this is the beginning of another one with the same id (and another `created_at`)."""
 
 
 class Deleted(_Change, frozen=True, kw_only=True):

@@ -183,7 +183,10 @@ class Changes(Iterator[Change]):
                     raise
                 self._ready.append(follower.deleted(missed=True))
                 return
+            created_at = follower.created_at
             self._ready.extend(follower.opened(result))
+            if created_at not in (None, follower.created_at):
+                self._given.pop(follower.session_id, None)  # a seq of the session that was there before
             while follower.more_since is not None:
                 page = requests.read(follower.session_id, since=follower.more_since, limit=requests.PAGE_MESSAGES)
                 self._ready.extend(follower.page(self._ask(page)))

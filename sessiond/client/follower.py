@@ -4,6 +4,7 @@ told a change that comes next      it is given on
 told one that is known             it is passed over
 told one beyond the next           the session is opened again since the last seq that was seen
 resync, reloaded, reconnect        the same
+opened, and it is another one      it is opened again from its beginning: it was deleted, and its id was used again
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ EARLY_NOTICES = 1000
 class Follower:
     """Follows one session from the change after `since`; with None from whatever its seq is when it is first opened."""
 
-    def __init__(self, session_id: str, since: int | None) -> None:
+    def __init__(self, session_id: str, since: int | None, created_at: str | None = None) -> None:
         self.session_id = session_id
+        self.created_at = created_at
+        """Of the session to which `since` belongs; None until it is known. Another one with the same id has another."""
+        self._another = False
+        """It has to be told from its beginning, because it is not the session of which changes were given on."""
         self.known = since
         """The last seq that was given on."""
         self.begun = since
@@ -55,11 +60,18 @@ class Follower:
 
     def opened(self, result: Opened) -> Iterator[Change]:
         """What happened since the last seq that was seen, from the result of `session/open`."""
+        if self.created_at not in (None, result.session.created_at):
+            self.created_at, self._another = result.session.created_at, True
+            self.known = self.begun = 0
+            return  # what was asked for, changes after a seq of the other session, means nothing
         self.stale = False
+        self.created_at = result.session.created_at
         edited, self._edited = self._edited, False
         now = result.session.seq
         if self.known is None:
             self.begun = self.known = now
+        elif self._another:
+            yield from self._reread(result, edited)
         elif result.changes is None:
             if now != self.known or result.messages:
                 yield from self._reread(result, edited)
@@ -92,7 +104,9 @@ class Follower:
             session=result.session,
             messages=result.messages,
             edited=edited,
+            another=self._another,
         )
+        self._another = False
 
     def page(self, page: Page) -> Iterator[Change]:
         """The messages after `more_since`, as `session/read` returned them."""

@@ -41,6 +41,8 @@ from tests.client.served import served_home
 from tests.shell import Shell, wait_until
 from tests.zygote import ForkedHome, Zygote
 
+WITHIN_S = 30
+
 
 @pytest.fixture
 def served(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedHome]:
@@ -446,3 +448,22 @@ def connects(served: ForkedHome) -> bool:
     except DaemonUnreachable:
         return False
     return True
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_an_id_that_is_used_again_while_nobody_listened(served: ForkedHome, sessiond: Sessiond, count: int) -> None:
+    """The new session is told from its beginning, whether it has more changes than the old one or fewer, and then goes on."""
+    chat = sessiond.new(id="daily")
+    for number in range(5):
+        chat.append("user", f"old {number}")
+    with chat.changes() as changes, connect(home=str(served.path), start=False) as other:
+        changes._lost()
+        other.session("daily").delete(permanent=True)
+        again = other.new(id="daily")
+        for number in range(count):
+            again.append("user", f"new {number}")
+        told = changes.wait(WITHIN_S)
+        assert isinstance(told, Reread) and told.another
+        assert [one.text for one in told.messages] == [f"new {number}" for number in range(count)]
+        again.append("user", "newest")
+        assert isinstance(changes.wait(WITHIN_S), Appended)

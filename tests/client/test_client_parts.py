@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.client.changes import Appended, Change
+from sessiond.client.changes import Appended, Change, Reread
 from sessiond.client.follower import Follower
 from sessiond.client.tape import PIECES_IN_FLIGHT, Tape
 from sessiond.client.types import Message, Notice, Opened, SessionInfo
@@ -132,6 +132,21 @@ def test_a_gap_is_read_and_not_passed_over() -> None:
     everything = [wire_change([seq]) for seq in (1, 2, 3)]
     told = list(follower.opened(Opened(session=SessionInfo(session_id="s", seq=3), changes=everything)))
     assert [one.seq for one in told] == [1, 2, 3] and not follower.stale
+
+
+@pytest.mark.parametrize("seq", [0, 2, 5, 9])
+def test_another_session_with_the_same_id_is_told_from_its_beginning(seq: int) -> None:
+    """Whatever its seq is. A seq of the session that was there before it means nothing in it."""
+    follower = Follower("s", 5, "2026-01-01T00:00:00.000Z")
+    later = SessionInfo(session_id="s", seq=seq, created_at="2026-01-02T00:00:00.000Z")
+    assert not list(follower.opened(Opened(session=later, changes=[])))
+    assert follower.stale and follower.opening() == {"sessionId": "s", "since": 0}
+    messages = [Message(id="m", seq=seq, role="user", content="x")] if seq else []
+    (told,) = follower.opened(Opened(session=later, messages=messages, changes=[]))
+    assert isinstance(told, Reread) and told.another and (told.since, told.seq) == (0, seq)
+    assert told.messages == messages and not follower.stale
+    follower.lost()
+    assert not list(follower.opened(Opened(session=later, changes=[])))  # once
 
 
 def test_a_change_that_is_heard_before_the_response_waits_for_it() -> None:

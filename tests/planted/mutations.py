@@ -1289,6 +1289,13 @@ MUTATIONS = [
         "    connected.shutdown(socket.SHUT_RDWR)\n    descriptor = connected.detach()\n",
         ("tests/client/test_client_forks.py", "-k", "program_with_asyncio"),
     ),
+    Planted(
+        "another session with the same id is taken for the one that was followed",
+        "client/follower.py",
+        "        if self.created_at not in (None, result.session.created_at):\n",
+        "        if self.created_at is None and result.session.seq < 0:\n",
+        ("tests/client/test_client_parts.py", "-k", "same_id"),
+    ),
     # Programs in odd states
     Planted(
         "the pipe of a start is replaced by a standard file",
