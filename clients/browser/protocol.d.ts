@@ -115,6 +115,15 @@ export interface Changed {
   replay?: boolean
 }
 
+/** A session that changed after a cursor. */
+export interface ChangedSession {
+  session: SessionInfo
+  /** The seq before the first change after the cursor, or a smaller one. */
+  since: number
+  /** It was made after the cursor. Any earlier session with its id was another one. */
+  begun: boolean
+}
+
 /** The configuration. */
 export interface ConfigStatus {
   /** The configuration file's path, whether it is there or not. */
@@ -339,6 +348,24 @@ export interface JournalStatus {
   lsn: number
   /** Bytes of what cannot be saved for now. They were moved to `data/held`, so that the journal can be trimmed. */
   held: number
+}
+
+/** Where the last result ended. */
+export interface ListChangedParams {
+  /** `cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment. */
+  cursor?: string | null
+  limit?: number | null
+}
+
+/** Sessions in the order in which their last changes arrived, whatever times they bear. Archived ones, too. */
+export interface ListChangedResult {
+  sessions: Array<ChangedSession>
+  /** After these sessions. */
+  cursor: string
+  /** Others have changed after it already. */
+  hasMore: boolean
+  /** The daemon has been started since, or so much has happened that it does not know what came after the cursor: compare with `session/list`. `cursor` is of this moment. */
+  lost: boolean
 }
 
 /** A page of sessions. */
@@ -1023,6 +1050,12 @@ export interface Requests {
   sort?: "-createdAt" | "-messageCount" | "-name" | "-updatedAt" | "createdAt" | "messageCount" | "name" | "updatedAt" | null
   filter?: Filter | null
 }, result: ListResult }
+  /** Return the sessions that changed after a cursor, in the order in which the changes arrived. */
+  'session/listChanged': { params: {
+  /** `cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment. */
+  cursor?: string | null
+  limit?: number | null
+}, result: ListChangedResult }
   /** Find messages, names and notes. Deleted sessions are never found, archived ones only on request. */
   'session/search': { params: {
   query: string

@@ -193,15 +193,24 @@ class Changes(Iterator[Change]):
 
     def _look(self, lookout: Lookout) -> None:
         while (request := lookout.due(time.monotonic())) is not None:
-            for session_id, since in lookout.listed(self._ask(request), time.monotonic()):
-                self._followers.setdefault(session_id, Follower(session_id, since))
+            try:
+                page = self._ask(request)
+            except SessiondError as error:
+                if not lookout.refused(error):
+                    raise
+                continue
+            for session_id, since, created_at in lookout.listed(page, time.monotonic()):
+                self._followers.setdefault(session_id, Follower(session_id, since, created_at))
 
     def _let_go(self, lookout: Lookout) -> None:
         """Of sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
         for session_id in lookout.quiet(time.monotonic()):
             follower = self._followers.pop(session_id, None)
-            lookout.left(session_id, (follower.known if follower is not None else None) or 0)
-            if follower is not None and not follower.gone:
+            if follower is None:
+                lookout.gone(session_id)
+                continue
+            lookout.left(session_id, follower.known or 0, follower.created_at)
+            if not follower.gone:
                 self._ask(requests.close(session_id))
 
     def _connected(self) -> Connection:
@@ -272,5 +281,7 @@ class Changes(Iterator[Change]):
             connection.close()
         if self._hubs is not None:
             self._hubs.due = True
+        if self._lookout is not None:
+            self._lookout.lost()
         for follower in list(self._followers.values()):
             follower.lost()

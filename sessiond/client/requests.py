@@ -258,6 +258,10 @@ def list_(cursor: str | None, limit: int | None, sort: str | None, filter: Mappi
     return Request("session/list", params, t.ListPage)
 
 
+def list_changed(cursor: str | None, limit: int | None) -> Request[t.ChangedPage]:
+    return Request("session/listChanged", _given(cursor=cursor, limit=limit), t.ChangedPage)
+
+
 def search(
     query: str, cursor: str | None, limit: int | None, mode: str | None, filter: Mapping[str, Any]
 ) -> Request[t.HitPage]:

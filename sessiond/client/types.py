@@ -238,6 +238,23 @@ class ListPage(Value, frozen=True, kw_only=True):
     incomplete: bool = False
 
 
+class ChangedSession(Value, frozen=True, kw_only=True):
+    """A session that changed after a cursor: the changes after `since`, or it has `begun` after it."""
+
+    session: SessionInfo
+    since: int = 0
+    begun: bool = False
+
+
+class ChangedPage(Value, frozen=True, kw_only=True):
+    """`lost`: what changed after the cursor is not known; the new one is of this moment."""
+
+    sessions: list[ChangedSession] = []
+    cursor: str = ""
+    has_more: bool = False
+    lost: bool = False
+
+
 class HitPage(Value, frozen=True, kw_only=True):
     """A page of hits. `total` is the same on every page."""
 

@@ -242,6 +242,38 @@ class ListResult(Wire):
     """The catalogue is being rebuilt: there may be more sessions, and some may have changed."""
 
 
+class ListChangedParams(Wire):
+    """Where the last result ended."""
+
+    cursor: str | None = None
+    """`cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment."""
+    limit: Limit | None = None
+
+
+class ChangedSession(Wire):
+    """A session that changed after a cursor."""
+
+    session: SessionInfo
+    since: Seq
+    """The seq before the first change after the cursor, or a smaller one."""
+    begun: bool
+    """It was made after the cursor. Any earlier session with its id was another one."""
+
+
+class ListChangedResult(Wire):
+    """Sessions in the order in which their last changes arrived, whatever times they bear. Archived ones, too."""
+
+    sessions: list[ChangedSession]
+    cursor: str
+    """After these sessions."""
+    has_more: bool
+    """Others have changed after it already."""
+    lost: bool
+    """The daemon has been started since, or so much has happened that it does not know what came after the cursor: compare
+    with `session/list`. `cursor` is of this moment.
+    """
+
+
 class SearchParams(Wire):
     """What to look for."""
 

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -25,12 +25,13 @@ from sessiond.model.message import Message, Note
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.schema.daemon import IndexStatus
-from sessiond.service.indexed import bare, indexed, lacking
+from sessiond.service.indexed import Owners, bare, indexed, lacking
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
+    from sessiond.service.arrivals import Arrivals
     from sessiond.service.open_session import OpenSession
 
 log = logging.getLogger(__name__)
@@ -63,21 +64,10 @@ class _UnindexedSession:
         self.drop_after: int | None = None
 
 
-class Owners(Protocol):
-    """All open sessions."""
-
-    def of(self, store: Store, local_id: str) -> OpenSession: ...
-    def let_go(self, one: OpenSession) -> None: ...
-    def peek(self, wire_id: str) -> OpenSession | None:
-        """The owner of a session that is in memory."""
-
-    def in_memory(self, store: Store) -> list[str]:
-        """Local ids of all sessions of a store that are in memory, or of which only the journal knows."""
-
-
 class Catalog:
     def __init__(self, index: Index) -> None:
         self.index = index
+        self.arrivals: Arrivals | None = None  # until a client asks which sessions changed
         self.owners: Owners
         """Set by the code that puts the parts together."""
         self.ready = asyncio.Event()
@@ -112,6 +102,11 @@ class Catalog:
         """Sessions that were fed while heads of sessions were being read from files."""
         self._removed: set[str] = set()
         """Sessions that were removed and not fed since."""
+
+    def came(self, wire_id: str, before: int, *, begun: bool = False) -> None:
+        """As `Arrivals.changed`."""
+        if self.arrivals is not None:
+            self.arrivals.changed(wire_id, before, begun=begun)
 
     # Feeding
 
@@ -245,6 +240,7 @@ class Catalog:
         wire_id = info.session_id
         self._note(wire_id)
         self._filling.add(wire_id)
+        self.came(wire_id, 0, begun=True)
         try:
             await self._fill(info, parts, notes)
         finally:
@@ -273,6 +269,8 @@ class Catalog:
         self._waiting.pop(wire_id, None)
         self._filling.discard(wire_id)
         self._failed.passed(wire_id)
+        if self.arrivals is not None:
+            self.arrivals.gone(wire_id)
         self._in_order(wire_id, lambda: self.index.remove(wire_id))
 
     async def settled(self) -> None:
@@ -487,7 +485,9 @@ class Catalog:
     async def arrived(self, store: Store, local_id: str) -> None:
         """A session that nobody has in memory was changed on another machine, or deleted."""
         async with self._arriving:
+            known = await self.index.info(wire_id := join_wire_id(store.name, local_id))
             await self._reindex(store, Listed(local_id, store.file_path(local_id), ""))
+        self.came(wire_id, 0 if known is None else known.seq)
 
     async def recheck(self, store: Store, local_id: str) -> bool:
         """Another program wrote or removed the files of a session that is not open. False if the session came into memory
@@ -508,6 +508,7 @@ class Catalog:
             return False
         if known is None or not listed.fingerprint or known.fingerprint != listed.fingerprint:
             await self._reindex(store, listed)
+            self.came(wire_id, 0 if known is None else known.seq)
         return True
 
     async def close(self) -> None:

@@ -12,7 +12,8 @@ from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json, join_wire_id, strict_timestamp, tool_of
-from sessiond.schema.sessions import ListResult, SearchResult, UsageResult
+from sessiond.model.wire import encode
+from sessiond.schema.sessions import ChangedSession, ListChangedResult, ListResult, SearchResult, UsageResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service import presentation
 from sessiond.service.catalog import Catalog
@@ -85,6 +86,45 @@ class Finder:
         if not whole:
             result.incomplete = True
         return result
+
+    async def changed(self, *, limit: int | None, cursor: str | None) -> ListChangedResult:
+        arrivals = self._catalog.arrivals
+        if arrivals is None:
+            from sessiond.service.arrivals import Arrivals  # most daemons have no client that asks
+
+            arrivals = self._catalog.arrivals = Arrivals()
+        count = self._limit(limit)
+        await self._open_sessions.share_streams()
+        position = None if cursor is None else arrivals.position(cursor)
+        if position is None:
+            return ListChangedResult(sessions=[], cursor=arrivals.now(), lost=cursor is not None, has_more=False)
+        begin, last = position
+        found = arrivals.after(last)
+        page, has_more = found[:count], len(found) > count
+        # What arrives while this waits is after the cursor: it is shown as it is by then, and again the next time.
+        at = arrivals.between(begin, page[-1][1].no) if has_more else arrivals.now()
+        about = [(wire_id, one.no, one.since(begin), one.begun > begin) for wire_id, one in page]
+        await _within(self._patience, self._catalog.settled())
+        sessions: list[ChangedSession] = []
+        size = 0
+        for wire_id, no, since, begun in about:
+            info = await self._info(wire_id)
+            if info is not None:
+                size += len(encode(info))
+                if size > self._limits.page_most and sessions:
+                    return ListChangedResult(
+                        sessions=sessions, cursor=arrivals.between(begin, last), lost=False, has_more=True
+                    )
+                sessions.append(ChangedSession(session=info, since=since, begun=begun))
+            last = no
+        return ListChangedResult(sessions=sessions, cursor=at, lost=False, has_more=has_more)
+
+    async def _info(self, wire_id: str) -> SessionInfo | None:
+        one = self._open_sessions.peek(wire_id)
+        if one is not None:
+            return self._open_sessions.info(one)
+        known = await self._catalog.index.info(wire_id)
+        return None if known is None or known.deleted else self._shown(known)
 
     async def _listed(self, query: ListQuery) -> tuple[Page, bool]:
         """A page, and whether all sessions were known by then. If the index turns out to be lost, it asks again."""

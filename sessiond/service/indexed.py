@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -12,8 +13,23 @@ from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
 from sessiond.model.wire import writable
 from sessiond.store.port import Store
 
+if TYPE_CHECKING:
+    from sessiond.service.open_session import OpenSession
+
 _NAMED = 5
 """Sessions that a problem names."""
+
+
+class Owners(Protocol):
+    """All open sessions."""
+
+    def of(self, store: Store, local_id: str) -> OpenSession: ...
+    def let_go(self, one: OpenSession) -> None: ...
+    def peek(self, wire_id: str) -> OpenSession | None:
+        """The owner of a session that is in memory."""
+
+    def in_memory(self, store: Store) -> list[str]:
+        """Local ids of all sessions of a store that are in memory, or of which only the journal knows."""
 
 
 def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:

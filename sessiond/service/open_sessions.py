@@ -203,6 +203,8 @@ class OpenSessions:
         self._touch(one)
         self.dirty.add(one)
         self.autosave.changed(one, one.last_used)
+        if self.catalog.arrivals is not None:
+            self.catalog.arrivals.told(one.wire_id, changes[0])
         self.catalog.changed(one.wire_id, one, changes)
 
     def note_dirty(self, one: OpenSession) -> None:
@@ -215,6 +217,7 @@ class OpenSessions:
 
     def replaced(self, one: OpenSession) -> None:
         self.note_dirty(one)
+        self.catalog.came(one.wire_id, 0)
         self.catalog.replaced(one)
 
     def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:

@@ -467,3 +467,19 @@ def test_an_id_that_is_used_again_while_nobody_listened(served: ForkedHome, sess
         assert [one.text for one in told.messages] == [f"new {number}" for number in range(count)]
         again.append("user", "newest")
         assert isinstance(changes.wait(WITHIN_S), Appended)
+
+
+def test_changes_of_all_sessions_in_the_order_of_arrival(sessiond: Sessiond, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those with old dates, where many sessions are newer than they: an append, a new session, and one made again."""
+    monkeypatch.setattr(lookout_module, "LIST_LIMIT", 2)
+    old = "2001-01-01T00:00:00.000Z"
+    first = sessiond.new(id="first", messages=[NewMessage(role="user", content="x", timestamp=old)])
+    for _ in range(5):
+        sessiond.new(messages=[NewMessage(role="user", content="x")])
+    with sessiond.changes(look_s=0.01) as changes:
+        first.append("user", "y", timestamp=old)
+        change = changes.wait(WITHIN_S)
+        assert isinstance(change, Appended) and (change.session_id, change.seq) == ("first", 2)
+        made = sessiond.new(messages=[NewMessage(role="user", content="z", timestamp=old)])
+        change = changes.wait(WITHIN_S)
+        assert isinstance(change, Appended) and (change.session_id, change.seq) == (made.id, 1)

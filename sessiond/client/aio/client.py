@@ -184,8 +184,8 @@ class AsyncSessiond:
     async def changes(self, *, look_s: float = 1.0) -> AsyncChanges:
         """Live changes of all sessions, new ones included, from this call on. The `session_id` of a change says in which.
 
-        A session is opened when a list, asked for every `look_s` seconds, shows that it changed; the changes before that are not
-        missed. State alone does not show in a list.
+        The daemon is asked every `look_s` seconds which sessions changed, and these are opened; the changes before that are not
+        missed.
         """
         changes = AsyncChanges(self._link, [], Lookout(look_s))
         try:
