@@ -85,7 +85,7 @@ class OpenSessions:
         """About how many bytes were released since this was last set to 0."""
         self._clock = clock
         self._moves = moves
-        self._removals = removals
+        self._removals, self.edited = removals, removals.edited
         self._all: dict[str, OpenSession] = {}
         self._of_peer: dict[int, set[OpenSession]] = {}
         self._gathering: set[OpenSession] = set()
@@ -219,9 +219,6 @@ class OpenSessions:
         self.note_dirty(one)
         self.catalog.came(one.wire_id, 0)
         self.catalog.replaced(one)
-
-    def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:
-        self._removals.edited(one.wire_id, old, now)
 
     def gathers(self, one: OpenSession) -> None:
         self._gathering.add(one)

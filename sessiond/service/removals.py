@@ -15,6 +15,7 @@ from sessiond.model.session import Session
 from sessiond.model.values import split_wire_id
 
 if TYPE_CHECKING:
+    from sessiond.service.open_session import OpenSession
     from sessiond.service.source_ledger import SourceLedger
 
 
@@ -45,7 +46,7 @@ class Removals:
         ledger: SourceLedger = await asyncio.to_thread(self.load)
         await ledger.remove(*split_wire_id(wire_id), message_ids, later=done)
 
-    def edited(self, wire_id: str, old: Session, now: Session | None) -> None:
+    def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:
         """Another program changed or (None) removed the session's file."""
         if now is old or not _came_from_a_tool(old):
             return
@@ -53,10 +54,10 @@ class Removals:
         if now is not None:
             if now.absent:
                 return  # only its end was read: nothing of it is known to be gone
-            gone = [one.id for one in old.messages(old.absent) if now.message(one.id) is None]
+            gone = [message.id for message in old.messages(old.absent) if now.message(message.id) is None]
             if not gone:
                 return
-        task = asyncio.create_task(self.note(wire_id, old, gone, done=True), name="note removal")
+        task = asyncio.create_task(self.note(one.wire_id, old, gone, done=True), name="note removal")
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
 
