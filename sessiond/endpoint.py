@@ -18,6 +18,10 @@ APP = "sessiond"
 PROTOCOL_VERSION = 1
 MAX_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 _RECORD_BYTES = 4096
+GREETING, GREETED = b"?", b"!"
+"""The first byte of a connection that wants to know whether a daemon has it, and what a daemon says before it reads on. No message
+begins with either.
+"""
 
 
 class NoHome(Exception):
@@ -57,11 +61,16 @@ class Places:
 
 
 class Endpoint:
-    """What a running daemon records about itself in the data folder. It was true at the moment of writing, but may not be now."""
+    """What a running daemon records about itself in the data folder. It was true at the moment of writing, but may not be now.
+    `greets`: whether it knows the greeting.
+    """
 
-    __slots__ = ("instance", "pid", "protocol", "socket", "version")
+    __slots__ = ("greets", "instance", "pid", "protocol", "socket", "version")
 
-    def __init__(self, socket: str, protocol: int, pid: int, version: str, instance: str) -> None:
+    def __init__(
+        self, socket: str, protocol: int, pid: int, version: str, instance: str, *, greets: bool = False
+    ) -> None:
+        self.greets = greets
         self.socket = socket
         self.protocol = protocol
         self.pid = pid
@@ -71,6 +80,7 @@ class Endpoint:
     def encode(self) -> bytes:
         """One `key=value` per line, so that reading it back does not need to import a parser."""
         lines = [f"{name}={getattr(self, name)}" for name in ("socket", "protocol", "pid", "version", "instance")]
+        lines += ["greets=1"] if self.greets else []
         return os.fsencode("\n".join(lines) + "\n")
 
 
@@ -262,6 +272,7 @@ def read_endpoint(data: str) -> Endpoint | None:
             pid=int(fields["pid"]),
             version=fields.get("version", ""),
             instance=fields.get("instance", ""),
+            greets=fields.get("greets") == "1",
         )
     except (KeyError, ValueError):
         return None

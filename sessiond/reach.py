@@ -48,6 +48,12 @@ def reach(where: endpoint.Places, *, start: bool = True, patience_s: float = PAT
     return _Reach(where, start, patience_s).connection()
 
 
+def reach_greeting(where: endpoint.Places) -> tuple[_socket.socket, bool]:
+    """The same, and whether the daemon answers the greeting."""
+    found = _Reach(where, True, PATIENCE_S)
+    return found.connection(), found.greets
+
+
 class _Reach:
     """One attempt to get a connection, with a deadline (monotonic seconds)."""
 
@@ -57,6 +63,7 @@ class _Reach:
         self.deadline = time.monotonic() + patience_s
         self.next_start = 0.0
         self.why = "no daemon runs"
+        self.greets = False
 
     def connection(self) -> _socket.socket:
         agreed = False
@@ -66,6 +73,7 @@ class _Reach:
             if connection is not None and record is not None:
                 if agreed or record.protocol == endpoint.PROTOCOL_VERSION:
                     connection.settimeout(None)
+                    self.greets = record.greets
                     return connection
                 agreed = self._agree(connection)
                 if agreed:

@@ -4,9 +4,14 @@ Each direction holds at most one chunk and reads again only when that has been w
 one down and no memory fills up. An end of input is passed on as such (the daemon still answers); when the daemon or the
 client is gone, the relay ends.
 
-A daemon that is being killed still accepts connections for a moment and then resets them. Until the first byte from a
-daemon has been passed on, everything that the client sent is kept, and after a reset the relay dials again and sends it
-again. Later, nothing is ever sent twice.
+A daemon that is being killed still accepts connections for a moment and then resets them. So the relay greets: a daemon
+answers the greeting before it reads anything else. Until then everything that the client sent is kept (no more than a socket
+holds that nobody reads), and after a reset the relay dials again and sends it again, for nobody can have read it. From then
+on nothing is ever sent twice: a daemon that goes away may have done what it was sent, answered or not.
+
+    greeting ──`!`──> greeted ──first answer──> answered
+       │ reset           │ reset or end            │ reset or end
+    dial again        an error, exit 69         the end, exit 0
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ import select
 import time
 
 from sessiond import endpoint
-from sessiond.reach import Unreachable, reach
+from sessiond.reach import Unreachable, reach_greeting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +30,6 @@ if TYPE_CHECKING:
 
 EX_UNAVAILABLE = 69
 CHUNK_BYTES = 64 * 1024
-KEPT_BYTES = 1024 * 1024
-"""If the client sends more than this before the first answer, it is not sent again."""
 MAX_DIALS = 8
 DIAL_AGAIN_S = 0.01
 """Before the second dial; doubles each time, because a process that is being killed may take a second to go away."""
@@ -34,6 +37,7 @@ CLIENT_CHECK_MS = 5000
 """How often to check that a client that gave its process id is still running."""
 LAST_WORDS_MS = 200
 """How long a client that no longer reads may be silent before it counts as gone."""
+DONE, CUT_OFF, AGAIN = 0, 1, 2
 _GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
 
 
@@ -52,10 +56,15 @@ def main(arguments: Sequence[str]) -> int:
         for nth in range(MAX_DIALS):
             if nth:
                 time.sleep(DIAL_AGAIN_S * 2 ** (nth - 1))
-            connection = reach(where)
-            finished = pump.run(connection.fileno())
+            connection, greets = reach_greeting(where)
+            ended = pump.run(connection.fileno(), greets=greets)
             connection.close()
-            if finished:
+            if ended == CUT_OFF:
+                raise Unreachable(
+                    "the daemon went away before its first answer; what was sent to it may have been done, or not: "
+                    "look before you send it again"
+                )
+            if ended == DONE:
                 return 0
         raise Unreachable(f"the daemon closed the connection {MAX_DIALS} times; run `sessiond doctor`")
     except (Unreachable, endpoint.NoHome) as error:
@@ -85,7 +94,9 @@ class Pump:
         self.mute = False
         """The client no longer reads: what it still sends goes through, then the relay ends."""
         self.kept: bytearray | None = bytearray()
-        """What the client sent, as long as it may have to be sent again."""
+        """What the client sent, as long as no daemon can have read it."""
+        self._has_sent = False
+        """Anything of what the client sent."""
         self._was_blocking = _set_nonblocking(stdout)
 
     def close(self) -> None:
@@ -93,12 +104,16 @@ class Pump:
         if self._was_blocking:
             os.set_blocking(self.stdout, True)
 
-    def run(self, connection: int) -> bool:
-        """Run until either side ends: True. False: reset before the first answer, so a new connection may replace it."""
+    def run(self, connection: int, *, greets: bool = False) -> int:
+        """Run until either side ends: DONE, CUT_OFF, or AGAIN if a new connection may replace this one. `greets`: the daemon
+        answers the greeting.
+        """
         os.set_blocking(connection, False)
-        up = memoryview(bytes(self.kept or b""))
+        up = memoryview((endpoint.GREETING if greets else b"") + (self.kept or b""))
+        if not greets:
+            self.kept = None  # who has read it cannot be known
         down = memoryview(b"")
-        deaf = half_closed = False
+        deaf = half_closed = answered = False
         while True:
             if self.input_ended and not up and not half_closed:
                 half_closed = True
@@ -106,16 +121,18 @@ class Pump:
             taking = not up and not self.input_ended
             ready = self._wait(connection, bool(up), not down, taking, bool(down))
             if not ready:
-                return True
+                return DONE
             if connection in ready and not down:
                 try:
                     chunk = _read(connection)
                 except OSError:
-                    return self.kept is None
+                    return DONE if answered else CUT_OFF if self.kept is None else AGAIN
                 if chunk == b"":
-                    return True
+                    return DONE if answered or half_closed or not self._has_sent else CUT_OFF
+                if chunk and self.kept is not None:
+                    self.kept, chunk = None, chunk.removeprefix(endpoint.GREETED)
                 if chunk:
-                    self.kept = None
+                    answered = True
                     down = memoryview(chunk)
             if self.stdin in ready and taking:
                 up = memoryview(self._take_input())
@@ -159,10 +176,9 @@ class Pump:
             return b""
         if not chunk:
             self.input_ended = True
+        self._has_sent = self._has_sent or bool(chunk)
         if self.kept is not None:
             self.kept += chunk
-            if len(self.kept) > KEPT_BYTES:
-                self.kept = None
         return chunk
 
     def _give(self, data: memoryview) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond import endpoint, relay
+from sessiond import endpoint, reach, relay
 
 Answering = Callable[[socket.socket], None]
 HELLO = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":%d,"version":"9.9","pid":1,"instanceId":"x"}}\n'
@@ -24,7 +24,10 @@ HELLO = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":%d,"version":"9.9"
 class Stand:
     """A socket where a daemon's would be, and the record that names it. Each connection is handed to `answer`."""
 
-    def __init__(self, home: Path, answer: Answering, protocol: int = endpoint.PROTOCOL_VERSION) -> None:
+    def __init__(
+        self, home: Path, answer: Answering, protocol: int = endpoint.PROTOCOL_VERSION, *, greets: bool = False
+    ) -> None:
+        self.greets = greets
         self.where = endpoint.places({"HOME": "/", "SESSIOND_HOME": str(home)})
         self.path = endpoint.prepare_socket_path(self.where)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -38,7 +41,7 @@ class Stand:
         self.thread.start()
 
     def record(self, protocol: int) -> None:
-        record = endpoint.Endpoint(self.path, protocol, os.getpid(), "9.9", "x")
+        record = endpoint.Endpoint(self.path, protocol, os.getpid(), "9.9", "x", greets=self.greets)
         Path(self.where.endpoint_file).write_bytes(record.encode())
 
     def _serve(self) -> None:
@@ -61,6 +64,11 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
+def greet(connection: socket.socket) -> None:
+    assert connection.recv(1) == endpoint.GREETING
+    connection.sendall(endpoint.GREETED)
+
+
 def echo(connection: socket.socket) -> None:
     while chunk := connection.recv(65536):
         connection.sendall(chunk)
@@ -75,8 +83,8 @@ def home(tmp_path: Path) -> Path:
 def stand(home: Path) -> Iterator[Callable[..., Stand]]:
     stands: list[Stand] = []
 
-    def make(answer: Answering, protocol: int = endpoint.PROTOCOL_VERSION) -> Stand:
-        stands.append(Stand(home, answer, protocol))
+    def make(answer: Answering, protocol: int = endpoint.PROTOCOL_VERSION, *, greets: bool = False) -> Stand:
+        stands.append(Stand(home, answer, protocol, greets=greets))
         return stands[-1]
 
     yield make
@@ -216,7 +224,7 @@ def test_a_reader_who_sleeps_slows_the_sender(
     process.kill()
 
 
-def test_a_reset_before_the_first_answer_is_dialled_again(
+def test_a_reset_before_the_greeting_is_dialled_again(
     stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     """What was sent to a daemon that was just being killed is sent again to the next one, and answered once."""
@@ -225,9 +233,10 @@ def test_a_reset_before_the_first_answer_is_dialled_again(
         if daemon.connections < 3:
             reset(connection)
         else:
+            greet(connection)
             echo(connection)
 
-    daemon = stand(die_twice)
+    daemon = stand(die_twice, greets=True)
     process = run()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -236,6 +245,76 @@ def test_a_reset_before_the_first_answer_is_dialled_again(
     assert process.stdout.read(10) == b"initialize"
     assert process.communicate(timeout=20) == (b"", b"")
     assert daemon.connections == 3
+
+
+@pytest.mark.parametrize("greets", [True, False])
+def test_a_reset_after_the_greeting_ends_the_relay(
+    stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]], greets: bool
+) -> None:
+    """What was sent may have been done, so it is not sent again, and that is said. So it is if the daemon, an older one, does
+    not greet.
+    """
+
+    def die(connection: socket.socket) -> None:
+        if greets:
+            greet(connection)
+        connection.recv(1)
+        reset(connection)
+
+    daemon = stand(die, greets=greets)
+    process = run()
+    assert process.stdin is not None
+    process.stdin.write(b"append")
+    process.stdin.flush()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 69
+    assert b"may have been done, or not" in err
+    assert daemon.connections == 1
+
+
+def test_what_a_daemon_says_instead_of_a_greeting_goes_through(
+    stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """A refusal, for example because there are too many connections."""
+    stand(lambda connection: connection.sendall(b"too many"), greets=True)
+    process = run()
+    assert process.stdout is not None
+    assert process.stdout.read() == b"too many"
+    assert process.wait(20) == 0
+
+
+def test_little_is_taken_before_the_greeting_and_all_of_it_after(
+    stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """Everything that is kept can be sent again; a client that sends more than that waits."""
+    sent = threading.Event()
+    data = os.urandom(1 << 20) * 3
+
+    def late(connection: socket.socket) -> None:
+        if daemon.connections == 1:
+            assert not sent.wait(0.5), "more was taken than may be kept"
+            reset(connection)
+        else:
+            greet(connection)
+            echo(connection)
+
+    daemon = stand(late, greets=True)
+    process = run()
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def send() -> None:
+        assert process.stdin is not None
+        process.stdin.write(data)
+        sent.set()
+        process.stdin.close()
+        process.stdin = None
+
+    writer = threading.Thread(target=send)
+    writer.start()
+    assert process.stdout.read() == data
+    writer.join(20)
+    assert process.wait(20) == 0
 
 
 def test_nothing_is_sent_twice_after_an_answer(
@@ -264,7 +343,7 @@ def test_a_daemon_that_resets_for_ever_is_given_up(
     stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     """Dialling again has an end, exit code 69 and a word to the user."""
-    daemon = stand(reset)
+    daemon = stand(reset, greets=True)
     process = run()
     _, err = process.communicate(b"initialize", timeout=20)
     assert process.returncode == 69
@@ -299,7 +378,7 @@ def test_whoever_starts_no_daemon_may_talk_to_a_newer_one(stand: Callable[..., S
         connection.sendall(HELLO % 2)
 
     daemon = stand(newer, protocol=2)
-    connection = relay.reach(daemon.where, start=False)
+    connection = reach.reach(daemon.where, start=False)
     connection.sendall(b"x")
     assert connection.recv(1000) == HELLO % 2
     connection.close()
@@ -309,8 +388,8 @@ def test_a_socket_in_a_folder_open_to_others_is_not_trusted(home: Path, stand: C
     """Where others may put a socket, nobody dials."""
     daemon = stand(echo)
     os.chmod(os.path.dirname(daemon.path), 0o755)
-    with pytest.raises(relay.Unreachable, match="cannot be trusted"):
-        relay.reach(daemon.where, start=False)
+    with pytest.raises(reach.Unreachable, match="cannot be trusted"):
+        reach.reach(daemon.where, start=False)
     assert daemon.connections == 0
 
 
@@ -327,8 +406,8 @@ def test_peer_uid_is_ours_over_a_socket_of_ours() -> None:
 
 def test_no_daemon_and_none_wanted(home: Path) -> None:
     """Without permission to start one, the error says that no daemon runs, and no folder is created."""
-    with pytest.raises(relay.Unreachable, match="no daemon runs"):
-        relay.reach(endpoint.places({"HOME": "/", "SESSIOND_HOME": str(home / "none")}), start=False)
+    with pytest.raises(reach.Unreachable, match="no daemon runs"):
+        reach.reach(endpoint.places({"HOME": "/", "SESSIOND_HOME": str(home / "none")}), start=False)
     assert not (home / "none").exists()
 
 
@@ -344,6 +423,6 @@ def test_a_client_that_is_gone_is_noticed_by_its_pid(
     pump = relay.Pump(near.fileno(), write_end, gone.pid)
     one, two = socket.socketpair()
     with near, far, one, two:
-        assert pump.run(one.fileno()) is True  # or it would go on for ever
+        assert pump.run(one.fileno()) == relay.DONE  # or it would go on for ever
     os.close(read_end)
     os.close(write_end)

@@ -64,7 +64,7 @@ class UnixDoor:
         return listener
 
     def _record(self) -> None:
-        record = Endpoint(self.path, PROTOCOL_VERSION, os.getpid(), self._version, self._instance).encode()
+        record = Endpoint(self.path, PROTOCOL_VERSION, os.getpid(), self._version, self._instance, greets=True).encode()
         path = self._where.endpoint_file
         try:
             if self._fs.real_path(path) != posixpath.join(self._fs.real_path(posixpath.dirname(path)), "endpoint"):

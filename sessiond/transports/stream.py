@@ -22,6 +22,7 @@ from functools import partial
 from typing import cast
 
 from sessiond.eager import turn
+from sessiond.endpoint import GREETED, GREETING
 from sessiond.limits import MESSAGES_AT_A_TIME, Limits
 from sessiond.transports.channel import Connect, Receiver
 from sessiond.transports.framing import Fault, Framing
@@ -61,6 +62,8 @@ class StreamChannel(asyncio.BufferedProtocol):
         """The descriptor of a socket that any thread may write to."""
         self._backed_up = False
         self._flush_planned = False
+        self._begun = False
+        """Its first byte has arrived."""
         self._held = False
         self._yielded = False
         """More was received than one turn of the loop takes: the next one continues."""
@@ -84,10 +87,21 @@ class StreamChannel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._closing:
-            self._framing.feed(self._shared_buffer[:nbytes])
+            self._framing.feed(self._shared_buffer[self._greeted(nbytes) : nbytes])
             if not self._held:
                 with turn:
                     self._deliver()
+
+    def _greeted(self, nbytes: int) -> int:
+        """Answer the greeting (see `relay.py`), before anything else is read. How many of the bytes were that."""
+        if self._begun or nbytes == 0:
+            return 0
+        self._begun = True
+        if self.kind != "unix" or self._shared_buffer[:1] != GREETING:
+            return 0
+        assert self._transport is not None
+        self._transport.write(GREETED)
+        return len(GREETING)
 
     def eof_received(self) -> bool:
         self._finished_reading = True

@@ -2972,4 +2972,33 @@ MUTATIONS = [
         "            pass\n",
         ("tests/client/test_client_hosts.py", "-k", "not_waited_for"),
     ),
+    # The relay
+    Planted(
+        "what may have been read is sent again",
+        "relay.py",
+        "                    return DONE if answered else CUT_OFF if self.kept is None else AGAIN\n",
+        "                    return DONE if answered else AGAIN\n",
+        ("tests/test_relay.py", "-k", "after_the_greeting"),
+    ),
+    Planted(
+        "an end before the first answer is an orderly one",
+        "relay.py",
+        "                    return DONE if answered or half_closed or not self._has_sent else CUT_OFF\n",
+        "                    return DONE\n",
+        ("tests/faults/test_relay_cut_off.py", "-k", "was_read"),
+    ),
+    Planted(
+        "a daemon that does not greet is trusted to have read nothing",
+        "relay.py",
+        "            self.kept = None  # who has read it cannot be known\n",
+        "            pass\n",
+        ("tests/test_relay.py", "-k", "after_the_greeting"),
+    ),
+    Planted(
+        "a daemon greets after it has read",
+        "transports/stream.py",
+        "        self._transport.write(GREETED)\n",
+        "        self._loop.call_later(0.5, self._transport.write, GREETED)\n",
+        ("tests/faults/test_relay_cut_off.py",),
+    ),
 ]
