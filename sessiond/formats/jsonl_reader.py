@@ -1,4 +1,10 @@
-"""Reads the native format: lines in, a session out. It skips whatever it cannot understand and goes on."""
+"""Reads the native format: lines in, a session out. It skips whatever it cannot understand and goes on.
+
+A message's place is its seq. A line without one, which another program wrote, comes after all others, and the sidecar remembers
+the seq that it is given. So does a line whose seq belongs to another message: git joined what two machines had written. What
+follows it in the file was written on the same machine after it, so it keeps that order, and does not take its own seq either,
+unless that is higher than what the lines before it were given: then the daemon wrote it later.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +33,11 @@ from sessiond.model.session import Session
 from sessiond.model.values import Json, check_json, derived_id, normal_timestamp
 from sessiond.ready import ready
 
-Kind: TypeAlias = Literal["header", "message", "change", "strange"]
+Kind: TypeAlias = Literal["header", "message", "change", "mark", "strange"]
 _BOM = b"\xef\xbb\xbf"
 _decoder = msgspec.json.Decoder()
 ready(Note)
+_CONFLICT = (b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>> ")
 _PLAIN = {"id", "seq", "role", "content", "timestamp"}
 
 
@@ -51,12 +58,14 @@ def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class Unnumbered(msgspec.Struct):
-    """A message that another program wrote. `message.id` is "" if the line has no id; its seq is 0."""
+    """A message whose place is not its own seq. `message.id` is "" if the line has no id; its seq is 0."""
 
     message: Message
     key: str
     timed: bool
     """Whether the line has a time."""
+    own: int = 0
+    """The seq in the line, where that may count."""
 
 
 class _NewerFormat(Exception):
@@ -74,7 +83,10 @@ class JsonlReader:
         self.unnumbered: list[Unnumbered] = []
         self.base = 0
         self._seqs: dict[int, str] = {}
+        self._displaced: dict[str, Unnumbered] = {}
+        """Messages from the first line on whose seq was taken."""
         self._held: set[int] = set()
+        self._conflict = False
         self._understood = 0
         self._dated = False
         self._last_time = EPOCH
@@ -110,6 +122,9 @@ class JsonlReader:
         except msgspec.ValidationError as error:  # it is a DecodeError, too
             reason = f"cannot be used: {error}"
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if line.startswith(_CONFLICT):
+                self._of_a_conflict(number)
+                return "mark"
             reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "contains only NUL bytes"
         except KeyError as error:
             reason = f"cannot be used: it has no {error}"
@@ -159,11 +174,13 @@ class JsonlReader:
             raise ValueError("its content is neither text nor a list of blocks")
         seq, message_id, when = usable_seq(value.get("seq")), usable_id(value.get("id")), value.get("timestamp")
         time = usable_time(when) if isinstance(when, str) else None
-        taken = self._seqs.get(seq, message_id) != message_id if seq else True
-        if seq is None or message_id is None or time is None or taken:
+        if not seq or message_id is None or time is None:
             self._foreign(value, message_id)
             return
         known = self.messages.get(message_id)
+        if known is None and (self._displaced or self._seqs.get(seq, message_id) != message_id):
+            self._displace(value, message_id, seq)
+            return
         if known is not None and known.seq != seq:
             raise ValueError(f"it repeats the id {message_id!r}")
         if value.keys() == _PLAIN:  # as in nearly all lines
@@ -179,6 +196,22 @@ class JsonlReader:
         self._held.add(seq)
         if known is None:
             self.touch(time)
+
+    def _displace(self, value: dict[str, Json], message_id: str, seq: int) -> None:
+        """A message that cannot have its seq, or one behind such a message."""
+        before = self._displaced.get(message_id)
+        self._foreign(value, message_id)
+        new = self._displaced[message_id] = self.unnumbered[-1]
+        new.own = seq
+        if before is not None and before.own == seq:  # a later line of the same message
+            self.unnumbered.pop()
+            self.unnumbered[self.unnumbered.index(before)] = new
+
+    def _of_a_conflict(self, number: int) -> None:
+        if not self._conflict:
+            self._conflict = True
+            reason = "is in the middle of a git conflict; both sides of it are read"
+            self.problems.append(Problem(self.path, number, reason, intact=True))
 
     def _foreign(self, value: dict[str, Json], message_id: str | None) -> None:
         check_json(value, "the line")
@@ -249,7 +282,7 @@ class JsonlReader:
         used = set(self.messages)
         found: list[Message] = []
         nth: Counter[str] = Counter()
-        new = False
+        new, last = False, 0
         for one in self.unnumbered:
             message_id = one.message.id
             while not message_id or message_id in used:
@@ -257,11 +290,16 @@ class JsonlReader:
                 nth[one.key] += 1
             used.add(message_id)
             entry = had.get(message_id)
-            if entry is None:
-                highest += 1
-                new = True
+            if entry is not None:
+                seq = entry.seq
+            elif one.own > last and not new and one.own not in self._seqs:
+                seq = one.own
+                self._held.add(seq)
+            else:
+                seq, new = highest + 1, True
+            highest, last = max(highest, seq), max(last, seq)
             time = entry.beside.get("timestamp") if entry and not one.timed else None
-            changed = {"id": message_id, "seq": entry.seq if entry else highest}
+            changed = {"id": message_id, "seq": seq}
             found.append(msgspec.structs.replace(one.message, timestamp=time or one.message.timestamp, **changed))
         return found, new
 

@@ -3001,4 +3001,26 @@ MUTATIONS = [
         "        self._loop.call_later(0.5, self._transport.write, GREETED)\n",
         ("tests/faults/test_relay_cut_off.py",),
     ),
+    # Lines that git joined
+    Planted(
+        "what follows a taken seq takes its own",
+        "formats/jsonl_reader.py",
+        "        if known is None and (self._displaced or self._seqs.get(seq, message_id) != message_id):\n",
+        "        if known is None and self._seqs.get(seq, message_id) != message_id:\n",
+        ("tests/service/test_git_merges.py", "-k", "keep_their_order"),
+    ),
+    Planted(
+        "what the daemon wrote after a merge is numbered again",
+        "formats/jsonl_reader.py",
+        "            elif one.own > last and not new and one.own not in self._seqs:\n",
+        "            elif one.own < 0:\n",
+        ("tests/service/test_git_merges.py", "-k", "keep_their_order"),
+    ),
+    Planted(
+        "a mark of a conflict is kept as a strange line",
+        "formats/jsonl_reader.py",
+        '                return "mark"\n',
+        '                return "strange"\n',
+        ("tests/service/test_git_merges.py", "-k", "conflict"),
+    ),
 ]
