@@ -225,11 +225,11 @@ export interface FinishParams {
 
 /** Which tools' histories to import while they are written: exactly `tools`, or those that are followed already, changed. */
 export interface FollowParams {
-  /** Names of importers, or `all`; empty: none. Null: those that are followed already. */
+  /** Names of importers, `all`, or `NAME:PATH`, a tool's sessions in another folder or file; empty: none. Null: those that are followed already. */
   tools?: Array<string> | null
   /** To follow as well. */
   add?: Array<string>
-  /** To follow no more. Each must be followed. */
+  /** To follow no more. Each must be followed. A tool's name also ends its other places. */
   remove?: Array<string>
 }
 
@@ -1172,11 +1172,11 @@ export interface Requests {
 }, result: BackupResult }
   /** Import what other tools write while they write it, now and from every start on. Without parameters, only report. */
   'daemon/follow': { params: {
-  /** Names of importers, or `all`; empty: none. Null: those that are followed already. */
+  /** Names of importers, `all`, or `NAME:PATH`, a tool's sessions in another folder or file; empty: none. Null: those that are followed already. */
   tools?: Array<string> | null
   /** To follow as well. */
   add?: Array<string>
-  /** To follow no more. Each must be followed. */
+  /** To follow no more. Each must be followed. A tool's name also ends its other places. */
   remove?: Array<string>
 }, result: FollowResult }
 }

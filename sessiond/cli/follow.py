@@ -15,6 +15,14 @@ from sessiond.client.requests import Answer
 
 _ALL = "all"
 _tools = click.argument("tools", nargs=-1, metavar="[TOOL]...")
+_paths = click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    type=click.Path(path_type=str),
+    metavar="PATH",
+    help="A folder or file of the TOOL's in another place; may be repeated.",
+)
 
 
 @click.group("follow", short_help="Keep what other tools write, from now on.")
@@ -28,21 +36,32 @@ def command() -> None:
 
 @command.command("on", short_help="Follow tools: those named, or all.")
 @_tools
+@_paths
 @as_json
-def on(tools: tuple[str, ...], as_json: bool) -> None:
-    """Follow TOOL... in addition to those that are followed already; without a name, all tools that sessiond can import."""
+def on(tools: tuple[str, ...], paths: tuple[str, ...], as_json: bool) -> None:
+    """Follow TOOL... in addition to those that are followed already; without a name, all tools that sessiond can import.
+
+    With --path, only those places of the TOOL: another profile, a container's home, a folder of Windows.
+    """
     with connect() as client:
-        answer = client.answer(requests.follow(add=tools or [_ALL]))
+        answer = client.answer(requests.follow(add=_places(tools, paths) or tools or [_ALL]))
+        if not paths and (more := _only_here(answer.value)):
+            answer = client.answer(requests.follow(add=more))
     _show(answer, as_json=as_json)
 
 
 @command.command("off", short_help="Stop following tools: those named, or all.")
 @_tools
+@_paths
 @as_json
-def off(tools: tuple[str, ...], as_json: bool) -> None:
-    """Stop following TOOL...; without a name, all of them. What was imported stays."""
+def off(tools: tuple[str, ...], paths: tuple[str, ...], as_json: bool) -> None:
+    """Stop following TOOL...; without a name, all of them. What was imported stays.
+
+    With --path, only those places of the TOOL.
+    """
+    remove = _places(tools, paths) or tools
     with connect() as client:
-        answer = client.answer(requests.follow(remove=tools) if tools else requests.follow([]))
+        answer = client.answer(requests.follow(remove=remove) if remove else requests.follow([]))
     _show(answer, as_json=as_json)
 
 
@@ -53,6 +72,27 @@ def status(as_json: bool) -> None:
     with connect() as client:
         answer = client.answer(requests.follow())
     _show(answer, as_json=as_json)
+
+
+def _places(tools: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
+    """As `daemon/follow` names them. click.UsageError."""
+    if not paths:
+        return []
+    if len(tools) != 1:
+        raise click.UsageError("--path belongs to one tool: name it")
+    return [f"{tools[0]}:{os.path.abspath(os.path.expanduser(one))}" for one in paths]
+
+
+def _only_here(followed: Followed) -> list[str]:
+    """Places that the variables of this shell name (CLAUDE_CONFIG_DIR and its like), and that the daemon does not know: it may have
+    been started elsewhere.
+    """
+    from sessiond.importers.registry import known_places  # takes a moment to load
+
+    there = {(one.tool, one.path) for one in followed.places}
+    mine = known_places(os.path.expanduser("~"), os.environ)
+    wanted = [one for one in mine if _ALL in followed.tools or one.tool in followed.tools]
+    return [f"{one.tool}:{one.path}" for one in wanted if (one.tool, one.path) not in there]
 
 
 def _show(answer: Answer[Followed], *, as_json: bool) -> None:

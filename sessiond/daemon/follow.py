@@ -89,6 +89,8 @@ class _Place:
         self.hints: Hints | None = None
         self.compare_at = 0.0
         """When it is compared next, if it cannot be watched (time of the loop)."""
+        self.linked: set[str] = set()
+        """Its files that are links: the system tells nothing of what is written behind them."""
         self.unwatched: str | None = None
         """Why it is not watched."""
         self.failed = Misfits(log, "could not be followed")
@@ -188,8 +190,9 @@ class Follower:
         """Tool and path of the places that are there -> whether it is a folder. Blocks."""
         home = os.path.expanduser("~")
         places = registry.known_places(home, self._environ)
-        wanted = [one for one in places if "all" in self.tools or one.tool in self.tools]
-        return {(one.tool, one.path): os.path.isdir(one.path) for one in wanted}
+        wanted = [(one.tool, one.path) for one in places if "all" in self.tools or one.tool in self.tools]
+        named = [(tool, path) for tool, colon, path in (one.partition(":") for one in self.tools) if colon]
+        return {(tool, path): os.path.isdir(path) for tool, path in (*wanted, *named) if os.path.exists(path)}
 
     async def _settle(self, found: Mapping[tuple[str, str], bool]) -> None:
         for key, place in list(self._places.items()):
@@ -218,7 +221,7 @@ class Follower:
             return  # such files give no hints, and are polled
         place.hints = Hints(told, failed)
         try:
-            await place.hints.open(place.root, inner)
+            await place.hints.open(place.root, inner, links=place.is_folder)
         except Exception as error:  # it is compared now and then instead, and the next comparison tries again
             place.hints = None
             before, place.unwatched = place.unwatched, f"cannot be watched: {error}"
@@ -252,6 +255,7 @@ class Follower:
     async def _catch_up(self, place: _Place) -> None:
         """Find what was written and what was removed while nobody watched."""
         paths: list[str] = await off_loop(_newest_first, place.path)
+        place.linked = await off_loop(_links, paths)
         gone = [one for one in await self._importing.known() if place.covers(one)]
         await self._importing.gone(await off_loop(_absent, gone))
         for path in await self._importing.behind(paths):
@@ -276,6 +280,7 @@ class Follower:
     async def _poll(self) -> None:
         """Look at files that are not watched."""
         polled = {one.path: one for one in self._places.values() if not one.is_folder and one.hints is None}
+        polled |= {path: one for one in self._places.values() for path in one.linked}
         if not polled:
             return
         for path, mark in (await off_loop(_marks, list(polled))).items():
@@ -349,6 +354,7 @@ class Follower:
                     await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
 
     async def _take(self, path: str, place: _Place, *, small: bool) -> None:
+        place.linked |= await off_loop(_links, [path])
         source: str = await off_loop(registry.source_of, path)
         kind, size = await off_loop(_kind, path)
         if source != path and place.covers(source):
@@ -401,6 +407,10 @@ def _newest_first(path: str) -> list[str]:
         elif one.failed:
             raise OSError(f"{one.path} {one.reason}")
     return [one for _, one in sorted(found, reverse=True)]
+
+
+def _links(paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if os.path.islink(path)}
 
 
 def _absent(paths: Iterable[str]) -> list[str]:

@@ -45,7 +45,7 @@ class Following:
     async def _begin(self) -> None:
         async with self._editing:
             known: list[str] = await off_loop(_known_tools)
-            for name in sorted(set(self._config.follow_tools) - {*known, ALL}):
+            for name in sorted({one.partition(":")[0] for one in self._config.follow_tools} - {*known, ALL}):
                 log.warning("follow.tools: unknown tool %r (one of %s)", name, ", ".join([*known, ALL]))
             await self._follow(self._config.follow_tools)
 
@@ -100,7 +100,13 @@ class Following:
 
 
 def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
+    for given in names:
+        name, colon, path = given.partition(":")
+        if colon and not os.path.isabs(path):
+            hint = f"name the folder or file from the root on: {name}:/home/..."
+            raise InvalidParams(f"{field}: {path!r} is not an absolute path", hint=hint, field=field)
+        if colon and name == ALL:
+            raise InvalidParams(f"{field}: a place belongs to one tool, not to {ALL!r}", field=field)
         if name not in known and name != ALL:
             close = difflib.get_close_matches(name, [*known, ALL], n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"the tools are {', '.join(known)}, or {ALL}"
@@ -109,16 +115,17 @@ def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None
 
 def _changed(before: Sequence[str], params: FollowParams) -> list[str]:
     """The tools to follow, instead of those before. InvalidParams."""
+    removed = {*params.remove, *(one for one in before if one.partition(":")[0] in params.remove)}
     for name in params.remove:
-        if name in before:
+        if name in before or any(one.startswith(f"{name}:") for one in before):
             continue
         if ALL in before:
             hint = "follow no tool first, then those that you want"
             raise InvalidParams(f"remove: {name!r} is not followed by itself: all tools are", hint=hint, field="remove")
         hint = f"followed: {', '.join(before) or 'none'}"
         raise InvalidParams(f"remove: {name!r} is not followed", hint=hint, field="remove")
-    wanted = dict.fromkeys(name for name in (*before, *params.add) if name not in params.remove)
-    return [ALL] if ALL in wanted else list(wanted)
+    wanted = dict.fromkeys(name for name in (*before, *params.add) if name not in removed)
+    return [name for name in wanted if name == ALL or ":" in name] if ALL in wanted else list(wanted)
 
 
 def _said_if_failed(beginning: asyncio.Task[None]) -> None:

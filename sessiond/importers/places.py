@@ -42,9 +42,15 @@ def _crush(home: str, env: Mapping[str, str]) -> list[str]:
     return found
 
 
+def _named(env: Mapping[str, str], variable: str) -> list[str]:
+    """The folders that a variable names: one, or several with commas, as those write it who have several profiles."""
+    value = env.get(variable, "")
+    return [value] if os.path.isdir(value) else [one for one in value.split(",") if one]
+
+
 PLACES: dict[str, _Candidates] = {
     "claude-code": lambda home, env: [
-        os.path.join(env.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects"),
+        *(os.path.join(one, "projects") for one in _named(env, "CLAUDE_CONFIG_DIR") or [os.path.join(home, ".claude")]),
         os.path.join(home, ".config", "claude", "projects"),
     ],
     "codex": lambda home, env: [

@@ -164,11 +164,13 @@ class FollowParams(Wire):
     """Which tools' histories to import while they are written: exactly `tools`, or those that are followed already, changed."""
 
     tools: list[str] | None = None
-    """Names of importers, or `all`; empty: none. Null: those that are followed already."""
+    """Names of importers, `all`, or `NAME:PATH`, a tool's sessions in another folder or file; empty: none. Null: those that are
+    followed already.
+    """
     add: list[str] = field(default_factory=list)
     """To follow as well."""
     remove: list[str] = field(default_factory=list)
-    """To follow no more. Each must be followed."""
+    """To follow no more. Each must be followed. A tool's name also ends its other places."""
 
 
 class FollowedPlace(Wire):

@@ -70,14 +70,15 @@ class Hints:
         self._source: HintSource | None = None
         self._thread: threading.Thread | None = None
 
-    async def open(self, path: str, inner: Callable[[str], bool]) -> None:
+    async def open(self, path: str, inner: Callable[[str], bool], *, links: bool = False) -> None:
         """Every write after this returns is reported. `inner(folder)`: whether a folder (relative) may hold files of
-        sessions. OSError, RuntimeError. If it is cancelled, `close` still releases what it took.
+        sessions. `links`: folders that links lead to are watched as if they were in place of the links, each once.
+        OSError, RuntimeError. If it is cancelled, `close` still releases what it took.
         """
-        await shielded(self._open(path, inner))
+        await shielded(self._open(path, inner, links))
 
-    async def _open(self, path: str, inner: Callable[[str], bool]) -> None:
-        self._source = await off_loop(source_of, path, inner)
+    async def _open(self, path: str, inner: Callable[[str], bool], links: bool) -> None:
+        self._source = await off_loop(source_of, path, inner, links)
         self._thread = threading.Thread(target=self._run, args=(self._source,), name=f"watch {path}", daemon=True)
         self._thread.start()
 
@@ -98,9 +99,9 @@ class Hints:
             self._failed(error)
 
 
-def source_of(path: str, inner: Callable[[str], bool]) -> HintSource:
+def source_of(path: str, inner: Callable[[str], bool], links: bool = False) -> HintSource:
     """Blocks. OSError, RuntimeError."""
-    return Folders(path, inner) if sys.platform == "linux" else Notify(path)
+    return Folders(path, inner, links) if sys.platform == "linux" else Notify(path)
 
 
 def is_theirs(path: str) -> bool:
@@ -109,11 +110,12 @@ def is_theirs(path: str) -> bool:
 
 
 class Folders:
-    """inotify on a folder and each folder below it that `inner` accepts."""
+    """inotify on a folder and each folder below it that `inner` accepts. `links`: also on those that links lead to."""
 
-    def __init__(self, root: str, inner: Callable[[str], bool]) -> None:
+    def __init__(self, root: str, inner: Callable[[str], bool], links: bool = False) -> None:
         self._root = root
         self._inner = inner
+        self._links = links
         self._folders: dict[int, str] = {}
         """Watch -> folder, relative; "" is the root."""
         self._inotify = Inotify()
@@ -170,31 +172,38 @@ class Folders:
             self._folders.pop(one.watch, None)
         elif folder is not None and one.name and not one.name.startswith("."):
             name = posixpath.join(folder, one.name)
-            if one.mask & inotify.IS_DIR and self._inner(name):
+            if (one.mask & inotify.IS_DIR or self._is_linked(name)) and self._inner(name):
                 if one.mask & _GOES:
                     self._drop(name)
                 elif one.mask & _COMES:
                     self._watch(name)
             yield name
 
+    def _is_linked(self, name: str) -> bool:
+        """Whether it is, or was, a link to a folder."""
+        return self._links and (name in self._folders.values() or os.path.isdir(posixpath.join(self._root, name)))
+
     def _add(self, folder: str, more: int) -> int:
-        watch = self._inotify.add(posixpath.join(self._root, folder), _CHANGES | more)
-        self._folders[watch] = folder
+        watch = self._inotify.add(posixpath.join(self._root, folder), _CHANGES | more | inotify.MASK_ADD)
+        if not self._links or watch not in self._folders:  # a link to what is watched already has its first name
+            self._folders[watch] = folder
         return watch
 
     def _watch(self, folder: str) -> None:
         """Watch a folder in the root, and those in it. One that is gone, a link or inaccessible is reported when that changes."""
+        before = set(self._folders)
         try:
-            self._add(folder, inotify.ONLY_DIR | inotify.DONT_FOLLOW)
-            self._add_below(folder)
+            watch = self._add(folder, inotify.ONLY_DIR | (0 if self._links else inotify.DONT_FOLLOW))
+            if watch not in before:  # otherwise it is there under another name, perhaps above itself
+                self._add_below(folder)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return
 
     def _add_below(self, folder: str) -> None:
         with os.scandir(posixpath.join(self._root, folder)) as entries:
-            for entry in entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
                 name = posixpath.join(folder, entry.name)
-                if not entry.name.startswith(".") and self._inner(name) and entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith(".") and self._inner(name) and entry.is_dir(follow_symlinks=self._links):
                     self._watch(name)
 
     def _drop(self, folder: str) -> None:

@@ -17,6 +17,7 @@ from sessiond.daemon import follow
 from sessiond.daemon.follow import Follower
 from sessiond.daemon.following import Following
 from sessiond.errors import ReadOnly
+from sessiond.importers import registry
 from sessiond.importers.record import SkippedLine
 
 
@@ -295,3 +296,59 @@ async def test_only_the_tools_that_are_named(home: Path, started: Started) -> No
     both, importing = await started("all")
     await until(lambda: sorted(importing.brought) == [".aider.chat.history.md", "a.jsonl"])
     assert len(both.status()) == 2
+
+
+async def test_what_is_written_behind_a_link_to_a_folder(home: Path, started: Started) -> None:
+    """As an import reads it: a link that is there at the start or comes later, and links in what it leads to; a loop ends, and
+    what a link that was removed led to is no longer read.
+    """
+    real, late = home / "dotfiles" / "real", home / "dotfiles" / "late"
+    for folder in (real, late / "inner"):
+        folder.mkdir(parents=True)
+    (real / "a.jsonl").write_text("x")
+    projects = home / ".claude" / "projects"
+    projects.mkdir(parents=True)
+    (projects / "linked").symlink_to(real)
+    (real / "up").symlink_to(projects)
+    _, importing = await started()
+    await until(lambda: importing.brought == ["a.jsonl"])
+    (real / "b.jsonl").write_text("x")
+    await until(lambda: importing.brought == ["a.jsonl", "b.jsonl"])
+    (projects / "later").symlink_to(late)
+    (late / "inner" / "c.jsonl").write_text("x")
+    await until(lambda: "c.jsonl" in importing.brought)
+    (late / "inner" / "d.jsonl").write_text("x")
+    await until(lambda: "d.jsonl" in importing.brought)
+    (projects / "linked").unlink()
+    place(home, "e.jsonl")
+    await until(lambda: "e.jsonl" in importing.brought)
+    (real / "f.jsonl").write_text("x")
+    place(home, "g.jsonl")
+    await until(lambda: "g.jsonl" in importing.brought)
+    assert "f.jsonl" not in importing.brought
+
+
+async def test_what_is_written_behind_a_link_to_a_file(home: Path, started: Started) -> None:
+    """The system tells nothing of it, so it is looked at every second; also if the link came later."""
+    for name in ("a", "b"):
+        (home / f"real-{name}").write_text("x")
+    folder = place(home)
+    (folder / "a.jsonl").symlink_to(home / "real-a")
+    _, importing = await started()
+    await until(lambda: importing.brought == ["a.jsonl"])
+    (folder / "b.jsonl").symlink_to(home / "real-b")
+    await until(lambda: "b.jsonl" in importing.brought)
+    await asyncio.sleep(0.3)  # both were looked at once
+    for name in ("a", "b"):
+        before = importing.brought.count(f"{name}.jsonl")
+        (home / f"real-{name}").write_text("more")
+        await until(lambda name=name, before=before: importing.brought.count(f"{name}.jsonl") > before)
+
+
+@pytest.mark.parametrize("listed", ["{0}/work,{0}/home", "{0}/work"])
+def test_several_profiles_are_named_with_commas(tmp_path: Path, listed: str) -> None:
+    env = {"CLAUDE_CONFIG_DIR": listed.format(tmp_path)}
+    for name in ("work", "home"):
+        (tmp_path / name / "projects").mkdir(parents=True)
+    found = [one.path for one in registry.known_places("/nobody", env) if one.tool == "claude-code"]
+    assert found == [f"{one}/projects" for one in listed.format(tmp_path).split(",")]
