@@ -133,7 +133,7 @@ class OpenSession(SessionFiles):
             self._around.loaded(self)
             if self.stored.fetched:
                 self._around.replaced(self)
-            await self._interrupt(await self.stored.orphans(session))
+            await self.interrupt(await self.stored.orphans(session))
         if whole and self.there.absent:
             await self._complete()
         return self.there
@@ -144,8 +144,8 @@ class OpenSession(SessionFiles):
             complete = await self.stored.read_rest(session)
             self._became(session, await complete())
 
-    async def _interrupt(self, message_ids: list[str]) -> None:
-        """Finish streamed messages whose writer was gone before the session was loaded."""
+    async def interrupt(self, message_ids: list[str]) -> None:
+        """Finish streamed messages that nobody writes: who did was gone before the session was loaded, or before it came back."""
         if not message_ids:
             return
         draft = Draft(self.there, self._around.now(), self._around.new_id, self.room)

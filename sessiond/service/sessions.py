@@ -328,6 +328,7 @@ class Service:
                 await after
             await one.notice_removal()
             one.became_there(await one.stored.restore())
+            await one.interrupt([message.id for message in one.there.streaming()])
             self._brought(peer)
             return self.open_sessions.info(one)
 

@@ -224,6 +224,7 @@ class Transfer:
             raise
         target.became_there(copy)
         one.vanished()
+        await target.interrupt([message.id for message in copy.streaming()])
 
 
 def _cut_to(fork: Session, seq: int, now: str) -> None:

@@ -3073,4 +3073,19 @@ MUTATIONS = [
         "    removed = {*params.remove}\n",
         ("tests/daemon/test_follow_places.py", "-k", "are_named"),
     ),
+    # Replies that nobody ends
+    Planted(
+        "a reply from the trash streams for ever",
+        "service/sessions.py",
+        "            await one.interrupt([message.id for message in one.there.streaming()])\n",
+        "",
+        ("tests/service/test_sessions.py", "-k", "from_the_trash"),
+    ),
+    Planted(
+        "a reply that is moved streams for ever",
+        "service/transfer.py",
+        "        await target.interrupt([message.id for message in copy.streaming()])\n",
+        "",
+        ("tests/service/test_transfer.py", "-k", "moved_is"),
+    ),
 ]

@@ -212,6 +212,20 @@ async def test_a_streamed_reply_grows_and_ends(service, peer, other):
     assert again["messages"] == [{"id": "r", "seq": 1}]
 
 
+async def test_a_reply_that_comes_back_from_the_trash_is_interrupted(service, peer, other):
+    """Its writer may have left meanwhile, and nobody would ever end it; a writer who is still there goes on."""
+    await service.new(peer, session_id="a")
+    await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
+    await service.delete(other, "a")
+    await service.restore(other, "a")
+    [message] = (await service.read("a"))["messages"]
+    assert (message["content"], message["status"]) == ("He", "interrupted")
+    await service.extend(peer, "a", "r", "llo", 2)
+    await service.finish(peer, "a", "r")
+    [message] = (await service.read("a"))["messages"]
+    assert (message["content"], message["status"]) == ("Hello", "done")
+
+
 async def test_a_reply_whose_writer_left_is_interrupted_and_can_be_resumed(service, peer, other):
     """The end of the connection ends its streams; a later `extend` resumes one."""
     await service.new(other, session_id="a")

@@ -54,6 +54,15 @@ async def made(service: Service, peer: FakePeer) -> None:
     await service.note_append(peer, "a", "Heading", "said")
 
 
+async def test_a_reply_that_is_moved_is_interrupted(two: Service, peer: FakePeer) -> None:
+    """Who writes it does so in the other store, if at all."""
+    await two.new(peer, session_id="a")
+    await two.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
+    moved = (await two.move(peer, "a", "theia"))["session"]["sessionId"]
+    [message] = (await two.read(moved))["messages"]
+    assert message["status"] == "interrupted"
+
+
 async def test_a_move_takes_everything_along(two: Service, store: MemoryStore, peer: FakePeer, other: FakePeer) -> None:
     """A dry run tells what the other system will not show and moves nothing; the move leaves nothing behind, and whoever has
     the session open is told that it is gone from there.
