@@ -39,7 +39,7 @@ READS = {
     "gptel": "saved buffers: Org, Markdown, text",
     "llm": "`logs.db`",
     "goose": "`sessions.db`, older `*.jsonl`",
-    "opencode": "`opencode.db`, its exports, older `storage/`",
+    "opencode": "`opencode.db` of versions 1 and 2, its exports, older `storage/`",
     "crush": "`crush.db`",
     "chatgpt": "`conversations.json` of the data export",
     "roo": "the extension's `tasks/*/api_conversation_history.json`",

@@ -250,7 +250,7 @@ export interface FollowedPlace {
   sessions: number
   /** When the last of them came. */
   lastAt: string | null
-  /** Why it is not watched, or why its last file could not be read. */
+  /** Why it is not watched, why its last file could not be read, or what shows that the tool writes more than is read. */
   problem: string | null
 }
 
@@ -848,10 +848,14 @@ export interface ToolReport {
   nothingNew: number
   /** Records that hold nothing that a person or a model wrote, by kind. */
   ignored: JsonObject
-  /** Records of kinds that the importer does not know, by kind; they are kept as they are. */
+  /** Records of kinds that the importer does not know, by kind; they are kept as they are. `table NAME`: rows of a database that nobody reads, and that are newer than what was read. */
   unknown: JsonObject
   /** Lines and files that were skipped or mended; `warnings` says which. */
   warnings: number
+  /** The time of the newest record in the files that were read, RFC 3339. */
+  newest?: string
+  /** When the last of these files was written. If that is days later, the tool may have moved to what nobody reads. */
+  written?: string
 }
 
 /** Where to cut. */

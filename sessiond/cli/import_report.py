@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sessiond.cli.output import count, one_line, say
 from sessiond.client.types import FileWarning, Imported, ToolReport
+from sessiond.importers.freshness import doubt
 
 
 def summary(result: Imported, dry_run: bool, tools: Mapping[str, Mapping[str, int]] | None = None) -> None:
@@ -27,7 +28,9 @@ def summary(result: Imported, dry_run: bool, tools: Mapping[str, Mapping[str, in
     for warning in result.warnings:
         print(warning_text(warning), file=sys.stderr)
     for kind, number in result.unknown.items():
-        text = f"{count(number, 'record')} of an unknown kind: {kind} (kept as they are; please report this kind)"
+        table = kind.partition(" ")[2].startswith("table ")
+        what = "not read, and newer than what was" if table else "kept as they are"
+        text = f"{count(number, 'record')} of an unknown kind: {kind} ({what}; please report this kind)"
         print(one_line(f"note: {text}"), file=sys.stderr)
 
 
@@ -47,6 +50,8 @@ def _tool(tool: ToolReport) -> None:
     for title, kinds in (("not messages", tool.ignored), ("unknown", tool.unknown)):
         if kinds:
             say("  " + one_line(f"{title}: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())))
+    if stale := doubt(tool.newest, tool.written):
+        say("  " + one_line(f"stale: {stale}"))
 
 
 def warning_text(warning: FileWarning) -> str:

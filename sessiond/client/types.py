@@ -166,7 +166,9 @@ class Hit(Value, frozen=True, kw_only=True):
 
 
 class ToolReport(Value, frozen=True, kw_only=True):
-    """What an import found of one tool. `ignored`, `unknown`: records by their kind."""
+    """What an import found of one tool. `ignored`, `unknown`: records by their kind. `newest`: the time of the newest record that
+    was read; `written`: of the last write to the files that were read.
+    """
 
     tool: str = ""
     files: int = 0
@@ -177,6 +179,8 @@ class ToolReport(Value, frozen=True, kw_only=True):
     ignored: dict[str, int] = {}
     unknown: dict[str, int] = {}
     warnings: int = 0
+    newest: str = ""
+    written: str = ""
 
 
 class Imported(Value, frozen=True, kw_only=True):

@@ -67,6 +67,9 @@ class Importing(Protocol):
     async def bring(self, path: str, tool: str) -> list[str]:
         """Import a file; returns the ids of the sessions that are new or have changed. SessiondError."""
 
+    def doubt(self, path: str, tool: str) -> str | None:
+        """What showed in a file that was brought, or in its tool's files, that the tool writes more than is read."""
+
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""
 
@@ -95,6 +98,8 @@ class _Place:
         """Why it is not watched."""
         self.failed = Misfits(log, "could not be followed")
         """Its files that could not be read, and itself if its files could not be listed."""
+        self.doubt: str | None = None
+        """What showed in the file that was read last that its tool writes more than is read."""
         self.sessions: set[str] = set()
         """Sessions that were new or changed while it was followed."""
         self.last_at: str | None = None
@@ -112,7 +117,7 @@ class _Place:
         """What a person should know: of a file rather than of the watching."""
         names = self.failed.names()
         if not names:
-            return self.unwatched
+            return self.unwatched or self.doubt
         more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         return f"{names[-1]}: {self.failed.reason(names[-1])}{more}"
 
@@ -381,6 +386,7 @@ class Follower:
             self._rested[path] = ended + _REST * (ended - began)
             if len(self._rested) > 1000:
                 self._rested = {one: until for one, until in self._rested.items() if until > ended}
+        place.doubt = self._importing.doubt(path, place.tool)
         if sessions:
             place.sessions.update(sessions)
             place.last_at = self._importing.now()

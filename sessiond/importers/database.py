@@ -9,6 +9,7 @@ does not stop the import.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -17,13 +18,19 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import quote
 
+from sessiond.importers.draft import moment
+from sessiond.importers.freshness import days_after
 from sessiond.importers.jsontext import NotJson, decode, fit
-from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.importers.record import Event, MessageRecord, Opener, SkippedLine, Unknown
 from sessiond.model.values import JsonObject
 
 MAGIC = b"SQLite format 3\0"
 _SIDES = ("-wal", "-journal")
 _ATTEMPTS = 3
+_TIMES = ("time_created", "created_at", "timestamp", "created", "time", "datetime_utc", "time_updated", "updated_at")
+"""Columns with the time of a row, the best first."""
+_SPEAKS = re.compile(r"session|message|conversation|chat|thread|turn|transcript", re.IGNORECASE)
+"""In the name of a table or of a column: it may be about conversations."""
 
 
 def recognised(path: str, head: bytes, *, name: str, words: tuple[bytes, ...]) -> int:
@@ -44,6 +51,14 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._read: set[str] = set()
+        connection.set_authorizer(self._authorise)
+
+    def _authorise(self, action: int, table: str | None, *_: object) -> int:
+        """Notes which tables are read; forbids nothing."""
+        if action == sqlite3.SQLITE_READ and table is not None:
+            self._read.add(table)
+        return sqlite3.SQLITE_OK
 
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table; empty if the table does not exist."""
@@ -58,6 +73,25 @@ class Database:
             where = f"table {table!r} lacks {', '.join(missing)}" if found else f"there is no table {table!r}"
             raise UnknownSchema(where)
         return found
+
+    def unread(self, since: str) -> Iterator[tuple[str, int]]:
+        """Tables that look as if they held conversations, that nobody has read so far, and that have rows of after `since`
+        (RFC 3339), with the number of these.
+        """
+        read = frozenset(self._read)
+        tables = [
+            str(row["name"]) for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        ]
+        for table in tables:
+            columns = self.columns(table)
+            times = [column for column in _TIMES if column in columns]
+            if table in read or not times or not (_SPEAKS.search(table) or any(map(_SPEAKS.search, columns))):
+                continue
+            name = table.replace('"', '""')
+            query = f'SELECT "{times[0]}" AS at FROM "{name}"'  # noqa: S608  # a constant, and a name that is quoted
+            newer = sum((moment(row["at"]) or "") > since for row in self.rows(query))
+            if newer:
+                yield table, newer
 
     def rows(self, sql: str, *values: Any) -> Iterator[JsonObject]:
         """Rows, one at a time. Blobs and invalid UTF-8 become text."""
@@ -144,8 +178,15 @@ def guarded(path: str, open_: Opener, read: Any) -> Iterator[Event]:
     """Run `read(database)`. If SQLite rejects the file, a SkippedLine follows what was read before."""
     try:
         before = _state(path)
+        newest = ""
         with opened(path, open_) as database:
-            yield from read(database)
+            for event in read(database):
+                if isinstance(event, MessageRecord):
+                    newest = max(newest, event.message["timestamp"])
+                yield event
+            # Rows of the same days may be the tool's notes on what was said.
+            for table, count in database.unread(days_after(newest) if newest else ""):
+                yield Unknown(path, f"table {table}", count)
         if _state(path) != before:
             yield SkippedLine(path, None, "the file changed while it was being read; import it again", taken=True)
     except UnknownSchema as error:

@@ -1,18 +1,29 @@
 """opencode: `opencode.db` with `session`, `message` and `part`; a message is made of its parts, and a tool's call
-and result are one part."""
+and result are one part. Since opencode 2 also with `session_v2` and `session_message` (`opencode_v2.py`).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
+
+from sessiond.importers import opencode_v2
 from sessiond.importers.came_from import came_from
 from sessiond.importers.database import Database, from_json, guarded, recognised
-from sessiond.importers.draft import SessionDraft, suggest_id
+from sessiond.importers.draft import SessionDraft
 from sessiond.importers.opencode_files import exported, stored, stored_in
 from sessiond.importers.opencode_message import message_of
-from sessiond.importers.record import Event, Opener
+from sessiond.importers.opencode_v2 import Forks, Form, form_of
+from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.importers.source_file import mapped, parent_of, word
+from sessiond.model.values import JsonObject
 
 _SESSION_USED = frozenset({"id", "parent_id", "title", "directory", "time_created", "time_updated"})
+_SESSIONS = ("session", "session_v2")
+"""The tables of sessions, older first. The betas of opencode 2 wrote their messages for `session`."""
 
 
 class OpenCode:
@@ -24,23 +35,89 @@ class OpenCode:
             if b'"info"' in head and b'"messages"' in head and b'"ses_' in head:
                 return 85
             return 85 if b'"projectID"' in head and stored_in(path) else 0
-        return recognised(path, head, name="opencode.db", words=(b"project_id", b"message_id", b"time_created"))
+        of_v2 = recognised(path, head, name="opencode.db", words=(b"project_id", b"session_message", b"time_created"))
+        return of_v2 or recognised(
+            path, head, name="opencode.db", words=(b"project_id", b"message_id", b"time_created")
+        )
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         if not path.endswith(".json"):
-            yield from guarded(path, open_, lambda database: _read(database, path))
+            yield from guarded(path, open_, lambda database: _Tables(database, path).read())
         elif stored_in(path):
             yield from stored(path, open_)
         else:
             yield from exported(path, open_)
 
 
-def _read(database: Database, path: str) -> Iterator[Event]:
-    database.require("session", "id")
-    database.require("message", "id", "session_id", "time_created", "data")
-    database.require("part", "id", "message_id", "data")
-    for session in database.rows("SELECT * FROM session ORDER BY id"):
-        draft = SessionDraft(OpenCode.name, path, str(session["id"]))
+class _Row(msgspec.Struct):
+    """A message of a session that is in both generations of tables. `copy`: its row in the newer ones, if that says more."""
+
+    time: Any
+    old: JsonObject | None
+    copy: JsonObject | None
+    result_ids: dict[str, str] = {}
+
+
+class _Tables:
+    """One database."""
+
+    def __init__(self, database: Database, path: str) -> None:
+        self._database = database
+        self._path = path
+        self._has_new = bool(database.columns(opencode_v2.MESSAGES))
+        # Without the newer tables, it says which of the older ones it lacks.
+        self._has_old = not self._has_new or bool(database.columns("message") and database.columns("part"))
+        self._tables = [table for table in _SESSIONS if database.columns(table)]
+        self._forks = Forks(database, self._came_from(), self._old_form)
+        self._silent: Counter[str] = Counter()
+
+    def _came_from(self) -> dict[str, str]:
+        forked = [table for table in self._tables if "fork_session_id" in self._database.columns(table)]
+        sql = "SELECT id, fork_session_id FROM {} WHERE fork_session_id IS NOT NULL"
+        rows = (row for table in forked for row in self._database.rows(sql.format(table)))
+        return {str(row["id"]): str(row["fork_session_id"]) for row in rows}
+
+    def read(self) -> Iterator[Event]:
+        if not self._tables:
+            self._database.require("session", "id")
+        for table in self._tables:
+            self._database.require(table, "id")
+        if self._has_old:
+            self._database.require("message", "id", "session_id", "time_created", "data")
+            self._database.require("part", "id", "message_id", "data")
+        if self._has_new:
+            self._database.require(opencode_v2.MESSAGES, "id", "session_id", "type", "seq", "time_created", "data")
+        for session in self._sessions():
+            yield from self._session(session)
+        for kind, count in sorted(self._silent.items()):
+            yield Ignored(self._path, kind, count)
+
+    def _sessions(self) -> Iterator[JsonObject]:
+        """Each session once, as the generation has it that wrote it last, in the order of ids."""
+        ids = " UNION ".join(map("SELECT id FROM {}".format, self._tables))
+        for found in self._database.rows(f"{ids} ORDER BY id"):
+            queries = map("SELECT * FROM {} WHERE id = ?".format, self._tables)
+            rows = [row for query in queries for row in self._database.rows(query, found["id"])]
+            yield max(reversed(rows), key=lambda row: _number(row.get("time_updated")))
+
+    def _session(self, session: JsonObject) -> Iterator[Event]:
+        draft = SessionDraft(OpenCode.name, self._path, str(session["id"]))
+        yield self._start(draft, session)
+        old = next(self._rows("message", session["id"], "LIMIT 1"), None) if self._has_old else None
+        new = next(self._rows(opencode_v2.MESSAGES, session["id"], "LIMIT 1"), None) if self._has_new else None
+        if old is not None and new is not None:
+            rows: Iterator[_Row] = iter(self._put_together(session["id"]))
+        elif new is not None:
+            rows = (
+                _Row(None, None, row) for row in self._rows(opencode_v2.MESSAGES, session["id"], "ORDER BY seq, id")
+            )
+        else:
+            rows = (_Row(None, row, None) for row in self._old_rows(session["id"]))
+        for row in rows:
+            yield from self._message(draft, row)
+        yield from draft.end()
+
+    def _start(self, draft: SessionDraft, session: JsonObject) -> Event:
         rest = {
             key: from_json(value)
             for key, value in session.items()
@@ -50,24 +127,85 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         if isinstance(parent, str):
             rest["sidechain"] = True
         model = rest.get("model")
-        yield draft.start(
+        return draft.start(
             name=session.get("title"),
             cwd=session.get("directory"),
             createdAt=session.get("time_created"),
             updatedAt=session.get("time_updated"),
             archived=bool(session["time_archived"]) if "time_archived" in session else None,
             model=model.get("id") if isinstance(model, dict) else None,
-            parent=(
-                {"sessionId": suggest_id(OpenCode.name, parent), "seq": None}
-                if isinstance(parent, str)
-                else came_from(rest.get("metadata"))
-            ),
+            parent=parent_of(OpenCode.name, parent)
+            or came_from(rest.get("metadata"))
+            or parent_of(OpenCode.name, session.get("fork_session_id")),
             metadata=rest,
         )
-        for row in database.rows("SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", session["id"]):
-            about = from_json(row["data"])
-            about = about if isinstance(about, dict) else {"data": about}
-            found = database.rows("SELECT * FROM part WHERE message_id = ? ORDER BY id", row["id"])
-            parts = [(str(part["id"]), from_json(part["data"])) for part in found]
-            yield from message_of(draft, {**about, "id": row["id"]}, row["time_created"], parts)
-        yield from draft.end()
+
+    def _message(self, draft: SessionDraft, row: _Row) -> Iterator[Event]:
+        if row.old is not None and row.copy is None:
+            form = self._form_of_old(row.old)
+            yield from message_of(draft, form.about, form.time, form.parts)
+        elif row.copy is not None:
+            found = form_of(row.copy, row.result_ids)
+            if found is not None:
+                if row.old is not None:  # its id here is the one that it had before it was copied
+                    found.about["id"] = row.old["id"]
+                yield from opencode_v2.tell(draft, found, self._forks.request(row.copy, found))
+            elif (kind := word(row.copy.get("type"))) in opencode_v2.SILENT:
+                self._silent[kind] += 1
+            else:
+                draft.keep({"type": kind, **mapped(from_json(row.copy["data"]))})
+
+    def _put_together(self, session_id: Any) -> list[_Row]:
+        """The messages of both generations, each once: in the order of the newer, and those that only the older has by time."""
+        old, by_id, by_mark = [], {}, {}
+        for row in self._old_rows(session_id):
+            form = self._form_of_old(row)
+            one = _Row(form.time, row, None, form.result_ids)
+            old.append(one)
+            by_id[row["id"]] = by_mark[form.mark] = (one, form.words)
+        new: list[_Row] = []
+        for row in self._rows(opencode_v2.MESSAGES, session_id, "ORDER BY seq, id"):
+            copy = form_of(row)
+            known = by_id.get(row["id"]) or (by_mark.get(copy.mark) if copy is not None else None)
+            if known is None:
+                new.append(_Row(copy.time if copy is not None else row["time_created"], None, row))
+            elif copy is not None and copy.words > known[1]:
+                known[0].copy = row
+        return _merged(old, new)
+
+    def _old_form(self, message_id: str) -> Form | None:
+        """A message of the older tables; None if they do not have it."""
+        if not self._has_old:
+            return None
+        row = next(self._database.rows("SELECT * FROM message WHERE id = ?", message_id), None)
+        return self._form_of_old(row) if row is not None else None
+
+    def _form_of_old(self, row: JsonObject) -> Form:
+        about = from_json(row["data"])
+        about = about if isinstance(about, dict) else {"data": about}
+        found = self._database.rows("SELECT * FROM part WHERE message_id = ? ORDER BY id", row["id"])
+        parts = [(str(part["id"]), from_json(part["data"])) for part in found]
+        return Form({**about, "id": row["id"]}, row["time_created"], parts)
+
+    def _old_rows(self, session_id: Any) -> Iterator[JsonObject]:
+        return self._rows("message", session_id, "ORDER BY time_created, id")
+
+    def _rows(self, table: str, session_id: Any, rest: str) -> Iterator[JsonObject]:
+        query = f"SELECT * FROM {table} WHERE session_id = ? {rest}"  # noqa: S608  # constants
+        return self._database.rows(query, session_id)
+
+
+def _merged(old: list[_Row], new: list[_Row]) -> list[_Row]:
+    """Both in their own order; of two at the front, the earlier one first."""
+    merged: list[_Row] = []
+    at = 0
+    for one in new:
+        while at < len(old) and _number(old[at].time) <= _number(one.time):
+            merged.append(old[at])
+            at += 1
+        merged.append(one)
+    return merged + old[at:]
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, (int, float)) else 0

@@ -16,7 +16,10 @@ from sessiond.model.values import JsonObject
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
 
 
-def message_of(draft: SessionDraft, about: JsonObject, time: Any, parts: list[tuple[str, Any]]) -> Iterator[Event]:
+def message_of(
+    draft: SessionDraft, about: JsonObject, time: Any, parts: list[tuple[str, Any]], used: JsonObject | None = None
+) -> Iterator[Event]:
+    """The message, and one for each result. `parts`: by id. `used`: the metadata about tokens, if it is not what `about` says."""
     blocks: list[Any] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []
@@ -38,7 +41,7 @@ def message_of(draft: SessionDraft, about: JsonObject, time: Any, parts: list[tu
         else:
             blocks.append(part)
     metadata = {key: value for key, value in about.items() if key not in ("id", "role", "time", "tokens")}
-    metadata |= of_opencode(about, (part for _, part in parts))
+    metadata |= of_opencode(about, (part for _, part in parts)) if used is None else used
     if silent:
         metadata["parts"] = silent
     if (
@@ -72,7 +75,7 @@ def _result(draft: SessionDraft, part_id: str, part: JsonObject) -> Iterator[Eve
         metadata["isError"] = True
     yield from draft.message(
         "tool",
-        output if isinstance(output, str) else as_text(output),
+        output if isinstance(output, (str, list)) else as_text(output),
         id=part_id,
         time=times.get("end") or times.get("start"),
         metadata=metadata,

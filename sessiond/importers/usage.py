@@ -108,11 +108,11 @@ def of_opencode(message: JsonObject, parts: Iterable[Any] = ()) -> JsonObject:
         reasoning=thoughts,
         cost=message.get("cost"),
         model=message.get("modelID"),
-        request=_request_of_opencode(message, parts),
+        request=request_of_opencode(message, parts),
     )
 
 
-def _request_of_opencode(message: JsonObject, parts: Iterable[Any]) -> Any:
+def request_of_opencode(message: JsonObject, parts: Iterable[Any]) -> Any:
     """A fork has a copy of each message, under another id: all but its ids is the same. Times are in milliseconds."""
     if not mapped(message.get("time")).get("created"):
         return message.get("id")

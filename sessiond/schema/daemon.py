@@ -183,7 +183,7 @@ class FollowedPlace(Wire):
     last_at: str | None
     """When the last of them came."""
     problem: str | None
-    """Why it is not watched, or why its last file could not be read."""
+    """Why it is not watched, why its last file could not be read, or what shows that the tool writes more than is read."""
 
 
 class FollowResult(Wire):

@@ -382,9 +382,15 @@ class ToolReport(Wire):
     ignored: dict[str, Count]
     """Records that hold nothing that a person or a model wrote, by kind."""
     unknown: dict[str, Count]
-    """Records of kinds that the importer does not know, by kind; they are kept as they are."""
+    """Records of kinds that the importer does not know, by kind; they are kept as they are. `table NAME`: rows of a database
+    that nobody reads, and that are newer than what was read.
+    """
     warnings: Count
     """Lines and files that were skipped or mended; `warnings` says which."""
+    newest: str | UnsetType = UNSET
+    """The time of the newest record in the files that were read, RFC 3339."""
+    written: str | UnsetType = UNSET
+    """When the last of these files was written. If that is days later, the tool may have moved to what nobody reads."""
 
 
 class ImportResult(Wire):

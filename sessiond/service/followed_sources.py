@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from sessiond.errors import SessiondError, Unavailable
+from sessiond.importers.freshness import doubt
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.imported_session import GONE, ImportTarget
 from sessiond.service.sources import Sources, mark_of
@@ -30,6 +31,10 @@ class FollowedSources:
         self._sources = sources
         self._import = import_
         self._told: set[str] = set()
+        self._unread: dict[str, list[str]] = {}
+        """By file: what it has that nobody reads."""
+        self._seen: dict[str, tuple[str, str]] = {}
+        """By tool: the time of the newest record, and of the last write to the files that were read (RFC 3339)."""
 
     def now(self) -> str:
         return self._place.open_sessions.now()
@@ -46,9 +51,25 @@ class FollowedSources:
             if text not in self._told and len(self._told) < 1000:
                 self._told.add(text)
                 log.info("following %s", text)
+        self._note_doubts(path, result)
         if (reason := self._sources.unread.reason(path)) is not None:
             raise Unavailable(reason)
         return [info.session_id for info in result.sessions]
+
+    def _note_doubts(self, path: str, result: ImportResult) -> None:
+        for one in result.report or []:
+            if one.files > one.unchanged:
+                tables = [
+                    f"{count} rows of the {kind} are not read" for kind, count in one.unknown.items() if _is_table(kind)
+                ]
+                self._unread[path] = tables
+            if one.newest and one.written:
+                newest, written = self._seen.get(one.tool, ("", ""))
+                self._seen[one.tool] = (max(newest, one.newest), max(written, one.written))
+
+    def doubt(self, path: str, tool: str) -> str | None:
+        """What showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read."""
+        return "; ".join(self._unread.get(path, ())) or doubt(*self._seen.get(tool, ("", "")))
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""
@@ -85,6 +106,10 @@ class FollowedSources:
             tool = self._sources.tool(path)
             place.ledger.read_to_end(place.store.name, path, tool, GONE)
             self._sources.remember(path, tool, GONE, await place.ledger.sessions(place.store.name, path))
+
+
+def _is_table(kind: str) -> bool:
+    return kind.startswith("table ")
 
 
 def _marks(paths: Sequence[str]) -> list[str | None]:

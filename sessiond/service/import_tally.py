@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import UNSET
+
 from sessiond.importers.registry import NATIVE
 from sessiond.schema.sessions import ImportResult, ToolReport
 from sessiond.schema.types import FileWarning, SessionInfo
@@ -23,6 +25,8 @@ class _Tool:
         self.sessions: set[str] = set()
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
+        self.newest = self.written = ""
+        """RFC 3339: of the records that were read, and of their files."""
 
     def report(self, name: str) -> ToolReport:
         return ToolReport(
@@ -35,6 +39,8 @@ class _Tool:
             ignored=dict(self.ignored.most_common()),
             unknown=dict(self.unknown.most_common()),
             warnings=self.warnings,
+            newest=self.newest or UNSET,
+            written=self.written or UNSET,
         )
 
 
@@ -53,6 +59,12 @@ class ImportTally:
 
     def of(self, tool: str) -> _Tool:
         return self._tools.setdefault(tool, _Tool())
+
+    def read(self, tool: str, newest: str, written: str) -> None:
+        """A file was read to its end, which was `written` then, and whose `newest` record is of then (RFC 3339; "": none)."""
+        counts = self.of(tool)
+        if newest:
+            counts.newest, counts.written = max(counts.newest, newest), max(counts.written, written)
 
     def warn(self, path: str, line: int | None, message: str, tool: str | None = None) -> None:
         if tool is not None:

@@ -90,6 +90,8 @@ class _File(msgspec.Struct):
     """A warning that applies to the whole file was given."""
     kept: int = 0
     """The number of sessions that were found in it."""
+    newest: str = ""
+    """The time of its newest record, RFC 3339."""
     named: bool = False
     """The client named this file itself; it was not found in a folder."""
     unknown: dict[str, int] = msgspec.field(default_factory=dict)
@@ -269,6 +271,8 @@ class Intake:
                 await self._vanished(file.found.path, had - file.local_ids)
             if file.found.sure or file.kept:  # otherwise it is not this tool's at all
                 self._tally.of(file.found.importer).unknown.update(file.unknown)
+                written = await asyncio.to_thread(changed_at, file.found.path)
+                self._tally.read(file.found.importer, file.newest, written)
             if not file.found.sure and not file.kept and not file.explained:
                 self._tally.warn(file.found.path, None, f"contains no records of {file.found.importer}")
             elif file.named and not file.kept and not file.explained:
@@ -420,6 +424,7 @@ class Intake:
             await shielded(one.abandon())  # the tool has only begun to write: a later look knows when it began
             return
         file.kept += 1
+        file.newest = max(file.newest, one.latest)
         since = self._wanted.since
         if since is not None and one.latest < since:
             file.whole = False

@@ -23,7 +23,7 @@ from sessiond.service.source_ledger import SourceLedger
 from sessiond.store.port import Store
 
 _log = logging.getLogger(__name__)
-_READING = 3
+_READING = 4
 """Increased when the importers find more in the same file than before: everything is read again then."""
 _PAGE = 1000
 

@@ -148,7 +148,9 @@ class Transfer:
         """For a follower that imports into `store`."""
 
         def import_(path: str, tool: str) -> Awaitable[ImportResult]:
-            return self.import_(path, store, format=tool, since=None, dry_run=False, progress=None, followed=True)
+            return self.import_(
+                path, store, format=tool, since=None, dry_run=False, progress=None, report=True, followed=True
+            )
 
         def load() -> FollowedSources:
             from sessiond.service.followed_sources import FollowedSources  # see `_sources_of`

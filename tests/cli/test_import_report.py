@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+from sessiond.model.values import epoch_ms
+from tests.importers import older_sources
 from tests.importers.collected import lines
 from tests.importers.test_agents_of_today import claude
 from tests.shell import Shell
@@ -43,6 +48,27 @@ def test_unknown_kinds_are_said_without_a_report(home: Shell, tmp_path: Path) ->
     done = home("import", str(path))
     assert "1 record of an unknown kind: claude-code brand-new" in done.err
     assert "not messages" not in done.out
+
+
+def test_a_tool_that_has_moved_is_noticed(home: Shell, tmp_path: Path) -> None:
+    """Its file is days newer than all that is in it, or has a newer table. A file of the same days says nothing."""
+    said = claude("u1", "user", parentUuid=None, message={"role": "user", "content": "hi"})
+    spoken = epoch_ms(said["timestamp"]) / 1000
+    path = lines(tmp_path / "s.jsonl", said)
+    os.utime(path, (spoken, spoken + 2 * 86_400))
+    assert "stale" not in home("import", "--report", str(path)).out
+    os.utime(path, (spoken, spoken + 4 * 86_400))
+    done = home("import", "--report", str(path))
+    assert f"  stale: the newest record is of {said['timestamp'][:10]}, but its files were written on" in done.out
+    assert "stale" not in home("import", str(lines(tmp_path / "t.jsonl", said))).out
+
+    database = older_sources.opencode(tmp_path)
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute("CREATE TABLE session_v9 (id TEXT, time_created INTEGER)")
+        db.execute("INSERT INTO session_v9 VALUES ('a', 1790000000000)")
+    done = home("import", "--report", str(database))
+    assert "  unknown: 1 table session_v9\n" in done.out
+    assert "1 record of an unknown kind: opencode table session_v9 (not read, and newer than what was;" in done.err
 
 
 def test_what_is_there_comes_in_beside_what_is_not(home: Shell, tmp_path: Path) -> None:

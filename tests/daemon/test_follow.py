@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.model.values import timestamp
 from tests.importers.test_agents_of_today import gemini
 from tests.service.test_follow_equals_import import (  # noqa: F401, a fixture
     CALL,
@@ -170,6 +171,20 @@ def test_the_log_of_a_database_is_followed(shell: Shell, user: Path) -> None:
         time.sleep(0.05)
     wanted = ["USETOOL: ls", "I shall look.", "a file\n", "and then?", "That is all."]
     wait_for(shell, "opencode-ses_1", wanted)
+
+
+def test_a_tool_that_has_moved_is_noticed(shell: Shell, user: Path) -> None:
+    """Its file is days newer than what is in it; a new message takes that back."""
+    path = claude(user, "s1")
+    add(path, turn(1, "s1").replace("2026-11-22", "2026-01-22"))
+    shell.write_config(ON)
+
+    def problem() -> str:
+        return " ".join(place["problem"] or "" for place in shell("follow", "status", "--json").json["places"])
+
+    wait_until(lambda: "the newest record is of 2026-01-22, but its files were written on" in problem())
+    add(path, turn(2, "s1").replace("2026-11-22T14:00:02.000Z", timestamp(int(time.time() * 1000))))
+    wait_until(lambda: not problem())
 
 
 # Random histories

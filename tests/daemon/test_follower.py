@@ -45,6 +45,9 @@ class Importing:
             await asyncio.sleep(3600)
         return [f"{tool}-{name}"]
 
+    def doubt(self, path: str, tool: str) -> str | None:
+        return None
+
     async def behind(self, paths: Sequence[str]) -> list[str]:
         return list(paths)
 

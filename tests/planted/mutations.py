@@ -3087,5 +3087,40 @@ MUTATIONS = [
         "        await target.interrupt([message.id for message in copy.streaming()])\n",
         "",
         ("tests/service/test_transfer.py", "-k", "moved_is"),
+    # Tools that have moved
+    Planted(
+        "a message in both generations of opencode's tables comes in twice",
+        "importers/opencode.py",
+        '            known = by_id.get(row["id"]) or (by_mark.get(copy.mark) if copy is not None else None)\n',
+        "            known = by_mark.get(copy.mark) if copy is not None else None\n",
+        ("tests/importers/test_opencode_v2.py", "-k", "in_both_generations"),
+    ),
+    Planted(
+        "a copy with another id in opencode's new tables comes in twice",
+        "importers/opencode.py",
+        '            known = by_id.get(row["id"]) or (by_mark.get(copy.mark) if copy is not None else None)\n',
+        '            known = by_id.get(row["id"])\n',
+        ("tests/importers/test_opencode_v2.py", "-k", "under_another_id"),
+    ),
+    Planted(
+        "a fork in opencode's new tables counts its parent's requests again",
+        "importers/opencode_v2.py",
+        "        if origin is row:\n",
+        "        if origin is not None:\n",
+        ("tests/importers/test_opencode_v2.py", "-k", "count_once"),
+    ),
+    Planted(
+        "a table that nobody reads is not noticed",
+        "importers/database.py",
+        "            if newer:\n",
+        "            if newer > 2:\n",
+        ("tests/importers/test_opencode_v2.py", "-k", "nobody_reads"),
+    ),
+    Planted(
+        "a tool that has moved is followed as if nothing were wrong",
+        "daemon/follow.py",
+        "            return self.unwatched or self.doubt\n",
+        "            return self.unwatched\n",
+        ("tests/daemon/test_follow.py", "-k", "has_moved"),
     ),
 ]
