@@ -21,6 +21,7 @@ from sessiond.importers.claude_code_start import forked_from, start
 from sessiond.importers.claude_code_tree import Tree, tree_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import SessionDraft
+from sessiond.importers.kept_output import KEY, ClaudeCodeOutputs
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.qwen import is_qwen
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
@@ -60,14 +61,15 @@ class ClaudeCode:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
-        yield from read_with(_Reader(path, tree_of(path, open_source)), path, open_)
+        yield from read_with(_Reader(path, tree_of(path, open_source), open_), path, open_)
 
 
 class _Reader:
     """Reads one file. Knows what it has seen so far: ids, names, counts."""
 
-    def __init__(self, path: str, tree: Tree) -> None:
+    def __init__(self, path: str, tree: Tree, open_: Opener) -> None:
         self._path = path
+        self._outputs = ClaudeCodeOutputs(path, open_)
         self._off_path = tree.off_path
         self._draft = SessionDraft(ClaudeCode.name, path, os.path.basename(path).removesuffix(".jsonl"))
         self._repeats = Repeats(path, open_source, tree, self._draft.has)
@@ -122,12 +124,15 @@ class _Reader:
         self._draft.keep(record, known=record.get("type") == _QUEUE)
 
     def _turn(self, line: int, record: JsonObject, message: JsonObject) -> Sequence[Event]:
-        parts = parts_of(message.get("content"))
+        content, kept = self._outputs.take(message.get("content"))
+        parts = parts_of(content)
         role = message.get("role") if isinstance(message.get("role"), str) else record["type"]
         metadata = self._metadata(record)
         metadata |= rest_of(message)
         if parts.metadata:
             metadata |= parts.metadata
+        if kept:
+            metadata[KEY] = kept
         if role == "user" and not parts.result_ids:
             metadata |= marks(record, text_of(parts.content))
         if role == "assistant" and isinstance(message.get("model"), str) and message["model"] != "<synthetic>":

@@ -4,6 +4,7 @@ and result are one part. Since opencode 2 also with `session_v2` and `session_me
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from sessiond.importers import opencode_v2
 from sessiond.importers.came_from import came_from
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft
+from sessiond.importers.kept_output import KEY, OPENCODE_FOLDER, KeptOutputs
 from sessiond.importers.opencode_files import exported, stored, stored_in
 from sessiond.importers.opencode_message import message_of
 from sessiond.importers.opencode_v2 import Forks, Form, form_of
@@ -42,7 +44,7 @@ class OpenCode:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         if not path.endswith(".json"):
-            yield from guarded(path, open_, lambda database: _Tables(database, path).read())
+            yield from guarded(path, open_, lambda database: _Tables(database, path, open_).read())
         elif stored_in(path):
             yield from stored(path, open_)
         else:
@@ -61,8 +63,9 @@ class _Row(msgspec.Struct):
 class _Tables:
     """One database."""
 
-    def __init__(self, database: Database, path: str) -> None:
+    def __init__(self, database: Database, path: str, open_: Opener) -> None:
         self._database = database
+        self._outputs = KeptOutputs(os.path.dirname(path), open_)
         self._path = path
         self._has_new = bool(database.columns(opencode_v2.MESSAGES))
         # Without the newer tables, it says which of the older ones it lacks.
@@ -142,18 +145,32 @@ class _Tables:
 
     def _message(self, draft: SessionDraft, row: _Row) -> Iterator[Event]:
         if row.old is not None and row.copy is None:
-            form = self._form_of_old(row.old)
+            form = self._with_outputs(self._form_of_old(row.old))
             yield from message_of(draft, form.about, form.time, form.parts)
         elif row.copy is not None:
             found = form_of(row.copy, row.result_ids)
             if found is not None:
                 if row.old is not None:  # its id here is the one that it had before it was copied
                     found.about["id"] = row.old["id"]
-                yield from opencode_v2.tell(draft, found, self._forks.request(row.copy, found))
+                request = self._forks.request(row.copy, found)
+                yield from opencode_v2.tell(draft, self._with_outputs(found), request)
             elif (kind := word(row.copy.get("type"))) in opencode_v2.SILENT:
                 self._silent[kind] += 1
             else:
                 draft.keep({"type": kind, **mapped(from_json(row.copy["data"]))})
+
+    def _with_outputs(self, form: Form) -> Form:
+        """With the whole of each output that is too long for its row."""
+        parts = []
+        for part_id, part in form.parts:
+            state = mapped(mapped(part).get("state"))
+            path, shown = mapped(state.get("metadata")).get("outputPath"), state.get("output")
+            if isinstance(path, str) and isinstance(shown, str):
+                whole, note = self._outputs.whole(shown, path, OPENCODE_FOLDER)
+                parts.append((part_id, {**part, "state": {**state, "output": whole, KEY: [note]}}))
+            else:
+                parts.append((part_id, part))
+        return msgspec.structs.replace(form, parts=parts)
 
     def _put_together(self, session_id: Any) -> list[_Row]:
         """The messages of both generations, each once: in the order of the newer, and those that only the older has by time."""

@@ -34,6 +34,7 @@ from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.gemini_takeout import GeminiTakeout
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.kept_output import fingerprint_beside, transcript_of
 from sessiond.importers.kiro import Kiro
 from sessiond.importers.librechat import LibreChat
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
@@ -225,7 +226,8 @@ def source_of(path: str) -> str:
             continue
         if os.path.isfile(source):
             return source
-    return path
+    transcript = transcript_of(path)
+    return transcript if transcript is not None and os.path.isfile(transcript) else path
 
 
 def fingerprint(path: str) -> str:
@@ -244,6 +246,8 @@ def fingerprint(path: str) -> str:
         except OSError:
             continue
         marks.append(f"{stat.st_size}-{stat.st_mtime_ns}")
+    if outputs := fingerprint_beside(path):
+        marks.append(outputs)
     return "+".join(marks)
 
 
@@ -310,6 +314,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
             return SkippedLine(path, None, "not a regular file" if os.path.exists(path) else "no such file")
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
+        if not named and source_of(path) == transcript_of(path):
+            return None  # an output of a tool's, whatever it looks like
         scores = _scores(path)
         # Under another ending, a record of JSON Lines that is being written would pass for a document.
         if named and not scores and not path.removesuffix(_PACKED).endswith(LINE_SUFFIXES):

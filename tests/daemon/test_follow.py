@@ -14,6 +14,8 @@ import pytest
 
 from sessiond.model.values import timestamp
 from tests.importers.test_agents_of_today import gemini
+from tests.importers.test_kept_output import OUTPUT, kept, transcript
+from tests.importers.test_kept_output import shown as preview
 from tests.service.test_follow_equals_import import (  # noqa: F401, a fixture
     CALL,
     GEMINI_HEAD,
@@ -185,6 +187,19 @@ def test_a_tool_that_has_moved_is_noticed(shell: Shell, user: Path) -> None:
     wait_until(lambda: "the newest record is of 2026-01-22, but its files were written on" in problem())
     add(path, turn(2, "s1").replace("2026-11-22T14:00:02.000Z", timestamp(int(time.time() * 1000))))
     wait_until(lambda: not problem())
+
+
+def test_an_output_in_a_file_of_its_own_comes_in_when_it_is_written(shell: Shell, user: Path) -> None:
+    """After its record: nobody writes that again."""
+    path = claude(user, "s1")
+    file = path.parent / "s1" / "tool-results" / "toolu_1.txt"
+    shell.write_config(ON)
+    assert shell("follow", "status").code == 0
+    transcript(path, str(file))
+    session = "claude-code-s1"
+    wait_until(lambda: bool(texts(shell, session)) and preview(str(file)) == texts(shell, session)[-1])
+    kept(path.parent / "s1")
+    wait_until(lambda: texts(shell, session)[-1].endswith(OUTPUT))
 
 
 # Random histories

@@ -3123,4 +3123,40 @@ MUTATIONS = [
         "            return self.unwatched\n",
         ("tests/daemon/test_follow.py", "-k", "has_moved"),
     ),
+    # Outputs in files of their own
+    Planted(
+        "a record's path is followed out of the tool's folder",
+        "importers/kept_output.py",
+        """        name = re.split(r"[/\\\\]", path)[-1].strip()\n""",
+        "        name = path\n",
+        ("tests/importers/test_kept_output.py", "-k", "whole_output or outside"),
+    ),
+    Planted(
+        "a link in the place of an output is followed",
+        "importers/kept_output.py",
+        "    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK\n",
+        "    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK\n",
+        ("tests/importers/test_kept_output.py", "-k", "outside"),
+    ),
+    Planted(
+        "an output is read without a bound",
+        "importers/kept_output.py",
+        "                data = file.read(min(OUTPUT_BYTES, self._room))\n",
+        "                data = file.read()\n",
+        ("tests/importers/test_kept_output.py", "-k", "bounded"),
+    ),
+    Planted(
+        "an output that comes after its record is not seen",
+        "importers/registry.py",
+        "    if outputs := fingerprint_beside(path):\n",
+        "    if outputs := fingerprint_beside(path)[:0]:\n",
+        ("tests/service/test_kept_output.py",),
+    ),
+    Planted(
+        "the words of an output go with its file",
+        "importers/kept_output.py",
+        """        return shown if text.strip() in shown else f"{shown}\\n\\n{text}", note\n""",
+        "        return text, note\n",
+        ("tests/service/test_kept_output.py",),
+    ),
 ]
