@@ -1,6 +1,7 @@
 """llm since 0.32: a thread is a session. Its messages are found from its tip back to the first one, by `parent_hash`.
 
-A message is stored once however many threads have it, and knows no time: it has that of the turn that it belongs to.
+A message is stored once however many threads have it, and knows no time: it has that of the turn that it belongs to, or of
+the row of `responses` that it was copied from when the thread went on with a conversation of before.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from sessiond.model.values import JsonObject
 _MOST = 1_000_000
 """Messages of a thread. Its chain is no longer than that unless it runs in a circle."""
 _USED = frozenset({"id", "thread_id", "parent_message_hash", "tip_message_hash", "datetime_utc"})
+_USED_BEFORE = frozenset(
+    {"id", "prompt", "system", "response", "conversation_id", "datetime_utc", "prompt_json", "response_json"}
+)
 
 
 class Threads:
@@ -49,11 +53,13 @@ class Threads:
             self._database.rows("SELECT * FROM turns WHERE thread_id = ? ORDER BY datetime_utc, id", thread["id"])
         )
         self.turn_ids.update(str(turn["id"]) for turn in turns)
-        # A thread may be older than its first turn, but llm files an answer's turn under the time at which it was asked.
-        known = (utc_moment(one) for one in (thread.get("datetime_utc"), *(turn["datetime_utc"] for turn in turns)))
         forked = thread.get("forked_from")
         draft = SessionDraft("llm", path, str(thread["id"]))
         chain = self._chain(thread["tip_message_hash"])
+        by_tip = {turn["tip_message_hash"]: turn for turn in turns}
+        before = self._before(chain, by_tip, (forked, thread["id"]))
+        # A thread may be older than its first turn, but llm files an answer's turn under the time at which it was asked.
+        known = (utc_moment(one["datetime_utc"]) for one in (thread, *turns, *before.values()) if "datetime_utc" in one)
         copied = came_from(from_json(chain[0]["provider_metadata"])) if chain else None
         yield draft.start(
             name=thread.get("name"),
@@ -61,13 +67,42 @@ class Threads:
             model=next((turn.get("model") for turn in reversed(turns) if turn.get("model")), None),
             parent={"sessionId": f"llm-{forked}", "seq": None} if isinstance(forked, str) else copied,
         )
-        by_tip = {turn["tip_message_hash"]: turn for turn in turns}
         turn: JsonObject | None = None
         for place, message in enumerate(chain):
             if turn is None or chain[place - 1]["hash"] in by_tip:
                 turn = next((by_tip[later["hash"]] for later in chain[place:] if later["hash"] in by_tip), None)
-            yield from self._message(draft, message, turn)
+            yield from self._message(draft, message, turn, before.get(message["hash"]))
         yield from draft.end()
+
+    def _before(self, chain: list[JsonObject], by_tip: JsonObject, ids: tuple[Any, Any]) -> dict[Any, JsonObject]:
+        """The rows of `responses` that the first messages of a thread were copied from, by hash: an answer is known by its text,
+        and what is in front of it was asked with it.
+        """
+        if not {"id", "response", "conversation_id", "datetime_utc"} <= self._database.columns("responses"):
+            return {}
+        query = "SELECT * FROM responses WHERE conversation_id IN (?, ?) ORDER BY datetime_utc, rowid"
+        rows = [row for row in self._database.rows(query, *ids) if row["id"] not in self.turn_ids]
+        found: dict[Any, JsonObject] = {}
+        asked: list[JsonObject] = []
+        for message in chain if rows else ():
+            if message["hash"] in by_tip:
+                break
+            asked.append(message)
+            if message["role"] == "assistant":
+                text = self._text(message)
+                nth = next((nth for nth, row in enumerate(rows) if str(row["response"] or "") == text), None)
+                if nth is not None:
+                    found |= {one["hash"]: rows[nth] for one in asked}
+                    rows, asked = rows[nth + 1 :], []
+        return found
+
+    def _text(self, message: JsonObject) -> str:
+        query = "SELECT * FROM parts WHERE message_hash = ? AND type = 'text' ORDER BY position"
+        parts = self._database.rows(query, message["hash"])
+        return "".join(
+            self._put_together(mapped(from_json(part["payload"]))) if part["text"] is None else str(part["text"])
+            for part in parts
+        )
 
     def _chain(self, tip: Any) -> list[JsonObject]:
         """The messages up to the tip, oldest first."""
@@ -82,9 +117,12 @@ class Threads:
             tip = row["parent_hash"]
         return found[::-1]
 
-    def _message(self, draft: SessionDraft, row: JsonObject, turn: JsonObject | None) -> Iterator[Event]:
+    def _message(
+        self, draft: SessionDraft, row: JsonObject, turn: JsonObject | None, before: JsonObject | None
+    ) -> Iterator[Event]:
         parts = list(self._database.rows("SELECT * FROM parts WHERE message_hash = ? ORDER BY position", row["hash"]))
-        role, time = str(row["role"] or "unknown"), utc_moment(turn["datetime_utc"]) if turn else None
+        of = before or turn
+        role, time = str(row["role"] or "unknown"), utc_moment(of["datetime_utc"]) if of else None
         blocks: list[Any] = []
         thoughts: list[str] = []
         calls: list[JsonObject] = []
@@ -106,6 +144,9 @@ class Threads:
             metadata = {k: from_json(v) for k, v in turn.items() if k not in _USED and v not in (None, "")}
             metadata |= tokens_of(turn)
             draft.model = turn["model"] if isinstance(turn.get("model"), str) else draft.model
+        elif before is not None and role == "assistant":
+            known = {key: from_json(value) for key, value in before.items() if key not in _USED_BEFORE}
+            metadata = {key: value for key, value in known.items() if value not in (None, "", {})} | tokens_of(before)
         if row.get("provider_metadata"):
             metadata["providerMetadata"] = from_json(row["provider_metadata"])
         if blocks or calls or thoughts or not results:

@@ -3159,4 +3159,18 @@ MUTATIONS = [
         "        return text, note\n",
         ("tests/service/test_kept_output.py",),
     ),
+    Planted(
+        "what a thread of llm goes on with has the time of its first turn",
+        "importers/llm_threads.py",
+        "        of = before or turn\n",
+        "        of = turn or before\n",
+        ("tests/importers/test_llm_before.py",),
+    ),
+    Planted(
+        "of two equal responses of llm the first counts for both",
+        "importers/llm_threads.py",
+        "                    rows, asked = rows[nth + 1 :], []\n",
+        "                    asked = []\n",
+        ("tests/importers/test_llm_before.py",),
+    ),
 ]
