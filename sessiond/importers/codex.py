@@ -13,13 +13,14 @@ from collections.abc import Iterator
 
 from sessiond.importers.blocks import text_of
 from sessiond.importers.codex_header import source_id, start
+from sessiond.importers.codex_history import History
 from sessiond.importers.codex_records import TYPES, MessageOf, kind_of, rest_of, said, spoken, thought, used
 from sessiond.importers.codex_repeats import Repeats, Said
 from sessiond.importers.codex_usage import UsageReports
 from sessiond.importers.codex_user import UserWords
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
-from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.importers.record import Event, Ignored, MessageRecord, Opener
 from sessiond.importers.source_file import without, word
 from sessiond.model.values import JsonObject
 
@@ -54,6 +55,7 @@ class _Reader:
         self._repeats = Repeats(self._ignored, self._say_event)
         self._user = UserWords(path, open_, self._ignored, self._repeats, self._say_user, self._say_event)
         self._context: JsonObject = {}
+        self._history = History()
         self._reports = UsageReports()
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -101,8 +103,11 @@ class _Reader:
         yield from self._user.settle()
         self._repeats.settle()
         text = payload.get("message")
-        metadata = {"compaction": True, "record": {"type": "compacted", "payload": without(payload, "message")}}
-        yield from self._say(line, record, MessageOf("system", text if isinstance(text, str) else "", metadata, {}))
+        rest = without(payload, "message")
+        shorter = self._history.without_repeats(rest)
+        metadata = {"compaction": True, "record": {"type": "compacted", "payload": shorter}}
+        message = MessageOf("system", text if isinstance(text, str) else "", metadata, {})
+        yield from self._say(line, record, message, without(rest, "id"))
 
     def _item(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
         yield from self._begin(record, {})
@@ -157,13 +162,16 @@ class _Reader:
     def _say(
         self, line: int, record: JsonObject, message: MessageOf, payload: JsonObject | None = None
     ) -> Iterator[Event]:
-        """A message; `payload`: of the item whose id it gets."""
+        """A message; `payload`: of the item whose id it gets, or of a compaction."""
         yield from self._begin(record, {})
         role, content, metadata, fields = message
         given = (payload or {}).get("id")
-        yield from self._started().message(
+        for event in self._started().message(
             role, content, line=line, id=given, time=record.get("timestamp"), metadata=metadata, **fields
-        )
+        ):
+            if payload is not None and isinstance(event, MessageRecord):
+                self._history.note(event.message["id"], payload)
+            yield event
 
     def end(self) -> Iterator[Event]:
         for event in self._user.settle():

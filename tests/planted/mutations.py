@@ -3173,4 +3173,18 @@ MUTATIONS = [
         "                    asked = []\n",
         ("tests/importers/test_llm_before.py",),
     ),
+    Planted(
+        "each compaction of Codex brings the whole history again",
+        "importers/codex_history.py",
+        "            self._ids.setdefault(_mark(one), message_id)\n",
+        "            _mark(one)\n",
+        ("tests/importers/test_codex_history.py",),
+    ),
+    Planted(
+        "an item of Codex's with another role passes for a repeat",
+        "importers/codex_history.py",
+        ' if key != "id" and value not in (None, "", [], {})}\n',
+        ' if key not in ("id", "role") and value not in (None, "", [], {})}\n',
+        ("tests/importers/test_codex_history.py",),
+    ),
 ]
