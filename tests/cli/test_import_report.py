@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from sessiond.model.values import epoch_ms
-from tests.importers import older_sources
 from tests.importers.collected import lines
 from tests.importers.test_agents_of_today import claude
+from tests.importers.test_opencode_v2 import Tables
 from tests.shell import Shell
 
 
@@ -62,10 +62,13 @@ def test_a_tool_that_has_moved_is_noticed(home: Shell, tmp_path: Path) -> None:
     assert f"  stale: the newest record is of {said['timestamp'][:10]}, but its files were written on" in done.out
     assert "stale" not in home("import", str(lines(tmp_path / "t.jsonl", said))).out
 
-    database = older_sources.opencode(tmp_path)
+    tables = Tables(tmp_path / "opencode.db")
+    tables.session("session_v2", "ses_a", "New", 1)
+    tables.new("ses_a", "msg_1", "user", 1, text="hi")
+    database = tables.path
     with closing(sqlite3.connect(database)) as db, db:
         db.execute("CREATE TABLE session_v9 (id TEXT, time_created INTEGER)")
-        db.execute("INSERT INTO session_v9 VALUES ('a', 1790000000000)")
+        db.execute("INSERT INTO session_v9 VALUES ('a', 1800000000000)")
     done = home("import", "--report", str(database))
     assert "  unknown: 1 table session_v9\n" in done.out
     assert "1 record of an unknown kind: opencode table session_v9 (not read, and newer than what was;" in done.err
