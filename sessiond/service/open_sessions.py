@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,7 +30,6 @@ from sessiond.service.catalog import Catalog
 from sessiond.service.eviction import Eviction
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.service.open_session import OpenSession
-from sessiond.service.removals import Removals
 from sessiond.service.size_limits import most_shown
 from sessiond.service.subscribers import Peer
 from sessiond.store.move_guard import MoveGuard
@@ -45,6 +44,9 @@ from sessiond.store.port import (
     Touched,
     WatchChanged,
 )
+
+if TYPE_CHECKING:
+    from sessiond.service.deletion import Removals
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
