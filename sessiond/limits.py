@@ -26,6 +26,17 @@ SAVING_THREADS = 6
 """Fewer than saves at a time, so that a thread that has saved one finds the next and need not be woken. Each thread that runs
 makes every other one wait for the interpreter: with 16 of them a list took four times as long.
 """
+FOREIGN_THREADS = 6
+"""For reading on disks that are not ours, for each group in `fs/asynchronous.py`, such as one adopted store."""
+STUCK_S = 30.0
+"""A disk that is not ours, from which nothing has come back for so long, takes no more than so many callers; further ones
+get `unavailable` at once.
+"""
+WAITING_CALLS = 256
+STORE_PATIENCE_S = 2.0
+"""How long a start, or an adoption, waits for the folder of a store. It goes on without: the store is `unavailable` until
+its disk answers.
+"""
 LARGE_SAVES_AT_A_TIME = 4
 """Saves of sessions with `LARGE_SAVE_BYTES` or more in memory, which cost memory and time rather than syncs."""
 LARGE_SAVE_BYTES = 256 * KIB

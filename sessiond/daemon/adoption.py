@@ -11,7 +11,7 @@ from sessiond.config import Config, StoreConfig
 from sessiond.endpoint import Places
 from sessiond.errors import BadFile, InvalidParams, Unavailable
 from sessiond.formats import registry
-from sessiond.fs import FileSystem, off_loop
+from sessiond.fs import NAMED, FileSystem, off_loop
 from sessiond.shield import through
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts, recognise
@@ -34,17 +34,19 @@ class Adoption:
         """InvalidParams, AlreadyExists, BadFile (no format recognises the folder), Unavailable. Once begun, it is completed
         even if it is cancelled.
         """
+        folder, fmt = await self._recognised(path, fmt)  # before others have to wait: its disk may hang
         async with self._one:
-            return await through(self._adopt(path, name, fmt))
+            return await through(self._adopt(folder, name, fmt))
 
-    async def _adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
+    async def _recognised(self, path: str, fmt: str | None) -> tuple[str, str]:
+        """The folder and its format."""
         folder = os.path.normpath(os.path.expanduser(path))
-        if not os.path.isabs(folder) or not await off_loop(os.path.isdir, folder):
+        if not os.path.isabs(folder) or not await NAMED.run(os.path.isdir, folder):
             raise InvalidParams(f"path: {path} is not a folder", hint="give its absolute path", field="path")
         if fmt is not None and fmt not in registry.NAMES:
             raise InvalidParams(f"format: expected one of {', '.join(registry.NAMES)}", field="format")
         if fmt is None:
-            fmt, _ = await off_loop(recognise, self._fs, folder)
+            fmt, _ = await NAMED.run(recognise, self._fs, folder)
         if fmt is None:
             raise BadFile(
                 f"{folder} contains nothing that a store format recognises",
@@ -52,6 +54,9 @@ class Adoption:
                 path=folder,
                 line=None,
             )
+        return folder, fmt
+
+    async def _adopt(self, folder: str, name: str | None, fmt: str) -> FolderStore:
         store = StoreConfig(name or self._free_name(folder, fmt), folder, fmt)
         self._config = await off_loop(configuration.with_store, self._fs, self._where, self._config, store)
         mounted = await self._mounts.mount(store.name, store.path, store.format)

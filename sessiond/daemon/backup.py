@@ -44,7 +44,7 @@ from sessiond.config import DEFAULT_STORE, Config
 from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly, SessiondError
 from sessiond.formats.sidecar import FOLDER
-from sessiond.fs import FileSystem, is_temporary, off_loop
+from sessiond.fs import NAMED, FileSystem, is_temporary
 from sessiond.journal import JournalExtent, JournalWriter
 from sessiond.journal.recovery import read_journal
 from sessiond.model.values import JsonObject, timestamp
@@ -120,11 +120,11 @@ class Backups:
         cancellation, nothing of it is left.
         """
         async with self._one:
-            target = await off_loop(self._target, path)
+            target = await NAMED.run(self._target, path)
             tag = f"sessiond-{hashlib.sha256(os.fsencode(self._where.data)).hexdigest()[:8]}"
             tree = Tree(self._fs, target, tag)
             try:
-                await off_loop(tree.begin)
+                await NAMED.run(tree.begin)
                 copy = _Copy(
                     self._fs,
                     self._where,
@@ -137,9 +137,9 @@ class Backups:
                     progress,
                 )
                 manifest = await copy.fill(self._journal, timestamp(self._clock.now_ms()))
-                await off_loop(tree.finish)
+                await NAMED.run(tree.finish)
             except BaseException as error:
-                await off_loop(self._abandon, tree)
+                await NAMED.run(self._abandon, tree)
                 if isinstance(error, OSError):
                     raise self._refused(path, error) from error
                 raise
@@ -215,17 +215,17 @@ class _Copy:
 
     async def fill(self, journal: JournalWriter, now: str) -> Manifest:
         await self._first_passes()
-        await off_loop(self._trash)
+        await NAMED.run(self._trash)
         async with self._mounts.moves.none(), self._imports(), journal.held() as held:
-            await off_loop(self._journal, held)
+            await NAMED.run(self._journal, held)
             await self._first_passes()  # of stores that were adopted meanwhile
             for name in list(self._sessions):
                 await self._second_pass(self._mounts.stores[name])
-            await off_loop(self._trash)
+            await NAMED.run(self._trash)
             for name, ledger in self._ledgers.items():
                 await self._ledger(name, ledger)
-            await off_loop(self._beside)
-        manifest: Manifest = await off_loop(self._manifest, held, now)
+            await NAMED.run(self._beside)
+        manifest: Manifest = await NAMED.run(self._manifest, held, now)
         return manifest
 
     # Stores
@@ -242,7 +242,7 @@ class _Copy:
             return
         self._sessions[store.name] = {}
         try:
-            found: dict[str, str] = await off_loop(self._mounts.files_of(store.name).find)
+            found: dict[str, str] = await NAMED.run(self._mounts.files_of(store.name).find)
         except OSError as error:
             self._warn(store.path, f"the store {store.name!r} cannot be read: {error.strerror}")
             return
@@ -257,7 +257,7 @@ class _Copy:
     async def _session(self, store: FolderStore, local_id: str) -> None:
         whole = self._open_sessions.stores.get(store.name, store)  # a shared store is more than its folder
         async with self._open_sessions.of(whole, local_id).still():
-            await off_loop(self._copy_session, self._mounts.files_of(store.name), store.name, local_id)
+            await NAMED.run(self._copy_session, self._mounts.files_of(store.name), store.name, local_id)
 
     def _copy_session(self, files: StoreFiles, store: str, local_id: str) -> None:
         main = files.format.main_path(local_id)
@@ -277,8 +277,8 @@ class _Copy:
         """Copy what changed since the first pass. Sessions whose files were removed meanwhile go into the trash first."""
         files, known = self._mounts.files_of(store.name), self._sessions[store.name]
         try:
-            found: dict[str, str] = await off_loop(files.find)
-            if not await off_loop(files.reachable):
+            found: dict[str, str] = await NAMED.run(files.find)
+            if not await NAMED.run(files.reachable):
                 raise FileNotFoundError(errno.ENOENT, "it can no longer be reached", store.path)
         except OSError as error:
             self._warn(store.path, f"the store {store.name!r} could not be checked again: {error.strerror}")
@@ -289,11 +289,11 @@ class _Copy:
                 whole = self._open_sessions.stores.get(store.name, store)
                 await asyncio.wait_for(self._open_sessions.look_outside(whole, local_id), _LOOK_S)
             await self._session(store, local_id)
-        stale: list[str] = await off_loop(self._stale, files, store.name, list(found))
+        stale: list[str] = await NAMED.run(self._stale, files, store.name, list(found))
         for local_id in stale:
             await self._session(store, local_id)
         if files.marker is not None:
-            await off_loop(self._copy, files.path(files.marker), self._name(files, store.name, MARKER))
+            await NAMED.run(self._copy, files.path(files.marker), self._name(files, store.name, MARKER))
 
     def _stale(self, files: StoreFiles, store: str, found: list[str]) -> list[str]:
         """Sessions with a file whose copy is not the present version."""
@@ -318,7 +318,7 @@ class _Copy:
         rough = self._tree.path(f".{name}.ledger")
         try:
             await ledger.copy_to(rough)
-            self._waiting[name] = await off_loop(self._keep_ledger, rough, name)
+            self._waiting[name] = await NAMED.run(self._keep_ledger, rough, name)
         except (sqlite3.Error, ValueError) as error:
             if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), rough) from error
@@ -350,8 +350,8 @@ class _Copy:
         yield
         if there:
             await self._removals.copy_removed_to(rough)
-            await off_loop(self._copy, rough, f"{DATA}/{_IMPORTS}")
-            await off_loop(self._fs.remove, rough)
+            await NAMED.run(self._copy, rough, f"{DATA}/{_IMPORTS}")
+            await NAMED.run(self._fs.remove, rough)
 
     def _trash(self) -> None:
         self._copy_tree(f"{self._where.data}/trash", f"{DATA}/trash")

@@ -57,11 +57,13 @@ async def live(fs: FileSystem, where: Places, config: Config, ready: Callable[[]
     await daemon.start()
     ready()
     await daemon.until_stopped()
-    try:
-        await asyncio.wait_for(daemon.close(), config.limits.shutdown_s)
-    except TimeoutError:
+    # Not `wait_for`, which would wait on for what cannot be cancelled: a thread that hangs on a disk.
+    closing = asyncio.create_task(daemon.close(), name="close")
+    await asyncio.wait({closing}, timeout=config.limits.shutdown_s)
+    if not closing.done():
         _log.error("not everything could be saved within %g s; the rest is in the journal", config.limits.shutdown_s)
         return False
+    closing.result()
     return True
 
 

@@ -29,7 +29,7 @@ from typing import Protocol
 import msgspec
 
 from sessiond.errors import SessiondError
-from sessiond.fs import off_loop
+from sessiond.fs import FOLLOWING
 from sessiond.importers import registry
 from sessiond.importers.record import SkippedLine
 from sessiond.limits import MIB
@@ -155,7 +155,7 @@ class Follower:
 
     async def start(self) -> None:
         """When this returns, the places that are there are watched."""
-        await self._settle(await off_loop(self._found))
+        await self._settle(await FOLLOWING.run(self._found))
         work: list[Coroutine[None, None, None]] = [self._look(), self._read(small=True)]
         work += [self._read(small=False) for _ in range(_READERS)]
         for one in work:
@@ -185,7 +185,7 @@ class Follower:
                 for _ in range(round(_LOOK_S / _POLL_S)):
                     await self._poll()
                     await asyncio.sleep(_POLL_S)
-                await self._settle(await off_loop(self._found))
+                await self._settle(await FOLLOWING.run(self._found))
                 await self._compare()
             except Exception:  # a bug of ours must not end the following
                 log.exception("the places of other tools could not be looked for")
@@ -224,7 +224,7 @@ class Follower:
 
         if not place.is_folder and os.path.basename(place.path).startswith("."):
             return  # such files give no hints, and are polled
-        place.hints = Hints(told, failed)
+        place.hints = Hints(told, failed, FOLLOWING.run)
         try:
             await place.hints.open(place.root, inner, links=place.is_folder)
         except Exception as error:  # it is compared now and then instead, and the next comparison tries again
@@ -259,10 +259,10 @@ class Follower:
 
     async def _catch_up(self, place: _Place) -> None:
         """Find what was written and what was removed while nobody watched."""
-        paths: list[str] = await off_loop(_newest_first, place.path)
-        place.linked = await off_loop(_links, paths)
+        paths: list[str] = await FOLLOWING.run(_newest_first, place.path)
+        place.linked = await FOLLOWING.run(_links, paths)
         gone = [one for one in await self._importing.known() if place.covers(one)]
-        await self._importing.gone(await off_loop(_absent, gone))
+        await self._importing.gone(await FOLLOWING.run(_absent, gone))
         for path in await self._importing.behind(paths):
             self._behind.setdefault(path, place)
         await self._wake()
@@ -288,7 +288,7 @@ class Follower:
         polled |= {path: one for one in self._places.values() for path in one.linked}
         if not polled:
             return
-        for path, mark in (await off_loop(_marks, list(polled))).items():
+        for path, mark in (await FOLLOWING.run(_marks, list(polled))).items():
             if self._marks.setdefault(path, mark) != mark:
                 self._marks[path] = mark
                 self._note(polled[path], [path])
@@ -359,13 +359,13 @@ class Follower:
                     await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
 
     async def _take(self, path: str, place: _Place, *, small: bool) -> None:
-        place.linked |= await off_loop(_links, [path])
-        source: str = await off_loop(registry.source_of, path)
-        kind, size = await off_loop(_kind, path)
+        place.linked |= await FOLLOWING.run(_links, [path])
+        source: str = await FOLLOWING.run(registry.source_of, path)
+        kind, size = await FOLLOWING.run(_kind, path)
         if source != path and place.covers(source):
             self._note(place, [source])
         elif kind == "folder":
-            for one in await self._importing.behind(await off_loop(_newest_first, path)):
+            for one in await self._importing.behind(await FOLLOWING.run(_newest_first, path)):
                 self._behind.setdefault(one, place)
         elif kind == "gone":
             await self._importing.gone([path])

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
-from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.expiry import Expiry
 from sessiond.daemon.health import Health
 from sessiond.daemon.reading import SessionDocuments
@@ -30,6 +29,7 @@ from sessiond.store.mounts import Mounts
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
+    from sessiond.daemon.adoption import Adoption
     from sessiond.daemon.backup import Backups
     from sessiond.daemon.following import Following
     from sessiond.daemon.sharing import Sharing
@@ -42,8 +42,10 @@ def load_the_rest() -> None:
     quiet and not at first use: by then an upgrade may have replaced the files by another version's.
     """
     try:
+        import sessiond.daemon.adoption
         import sessiond.daemon.backup
-        import sessiond.index.search  # noqa: F401
+        import sessiond.index.search
+        import sessiond.store.bulk_write  # noqa: F401
     except ImportError as error:  # an upgrade was faster; the rest of the daemon keeps running
         _log.warning("not all of the program could be loaded: %s", error)
 
@@ -90,9 +92,8 @@ class DaemonParts:
             on_event=self.health.store,
         )
         await mounts.mount_default()
-        for store in config.stores:
-            if store.hub is None and store.name != DEFAULT_STORE:
-                await mounts.mount(store.name, store.path, store.format)
+        adopted = [store for store in config.stores if store.hub is None and store.name != DEFAULT_STORE]
+        await asyncio.gather(*(mounts.mount(store.name, store.path, store.format) for store in adopted))
         if any(store.hub is not None for store in config.stores):
             from sessiond.daemon.sharing import Sharing  # most users share nothing
 
@@ -113,7 +114,7 @@ class DaemonParts:
             clock=self._clock,
             limits=config.limits,
             home_paths=[where.data, where.config, where.cache, where.run, where.log],
-            adopt_folder=Adoption(self._fs, where, config, mounts, self._editing).adopt,
+            adopt_folder=self._adopt,
             moves=mounts.moves,
             interval_s=config.autosave_interval_s,
             idle_s=config.autosave_idle_s,
@@ -130,6 +131,9 @@ class DaemonParts:
         if config.follow_tools:
             self.following.begin()
         return self._service
+
+    async def _adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
+        return await self.adoption.adopt(path, name, fmt)
 
     def _make_way(self, where: Places) -> None:
         """Create a folder for the index, and remove anything in its place that SQLite would wait for: the index may be
@@ -148,7 +152,7 @@ class DaemonParts:
     async def _store_is_watched(self, store: FolderStore) -> None:
         """Files that were written between the check at the start and the first hint are in neither."""
         if self._service is not None:
-            await self._service.catalog.ready.wait()
+            await self._service.catalog.over(store.name).wait()
             await self._service.catalog.check(self._service.stores[store.name])
 
     def _refill(self) -> None:
@@ -200,6 +204,13 @@ class DaemonParts:
             {} if self._sharing is None else self._sharing.ledgers,
             self._service.removals,
         )
+
+    @cached_property
+    def adoption(self) -> Adoption:
+        from sessiond.daemon.adoption import Adoption  # see `load_the_rest`
+
+        assert self._mounts is not None
+        return Adoption(self._fs, self._where, self._config, self._mounts, self._editing)
 
     @cached_property
     def following(self) -> Following:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -12,6 +11,7 @@ from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.formats.base import Decoded, Format
 from sessiond.formats.locations import MessageLocation, places
+from sessiond.fs import NAMED
 from sessiond.model.message import Message
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
@@ -125,7 +125,7 @@ class SessionDocuments:
         parts = urlsplit(uri)
         if parts.scheme not in ("file", ""):
             return None
-        return await asyncio.to_thread(self._read, unquote(parts.path, errors="surrogateescape"), text)
+        return await NAMED.call(self._read, unquote(parts.path, errors="surrogateescape"), text)
 
     def _read(self, path: str, text: str | None) -> _Document | None:
         path = os.path.realpath(path)

@@ -18,6 +18,9 @@ _ROUND_S = 0.5
 _TIDY_BYTES = 256 * KIB
 """A journal that is not needed and is smaller than this is left as it is."""
 
+_PATIENCE_S = 30.0
+"""For one save; its disk may hang, and what is not saved by then is held back."""
+
 
 class GrowingJournal(Protocol):
     @property
@@ -38,6 +41,7 @@ class Upkeep(PeriodicTask):
         self._journal = journal
         self._open_sessions = open_sessions
         self._limits = limits
+        self._saving: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def _run(self) -> None:
         while True:
@@ -62,5 +66,13 @@ class Upkeep(PeriodicTask):
         shorter = True
         while shorter and self._journal.total_bytes > self._limits.journal_bytes:
             for store, local_id in self._journal.oldest_pending():
-                await self._open_sessions.relieve(store, local_id)
+                await self._relieve(store, local_id)
             shorter = await self._journal.hold_back()
+
+    async def _relieve(self, store: str, local_id: str) -> None:
+        key = store, local_id
+        if key not in self._saving:
+            self._saving[key] = asyncio.create_task(self._open_sessions.relieve(store, local_id), name="relieve")
+            await asyncio.wait({self._saving[key]}, timeout=_PATIENCE_S)
+        if self._saving[key].done():
+            self._saving.pop(key).result()

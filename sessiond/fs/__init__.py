@@ -5,12 +5,23 @@ fake that crashes faithfully. `off_loop` (asynchronous) runs any of it on a thre
 the system's OSError unchanged; `DiskFailed`, itself an OSError, says that the state of the disk is unknown.
 """
 
-from sessiond.fs.asynchronous import off_loop, off_loop_to_save, on_one_thread
+from sessiond.fs.asynchronous import (
+    FOLLOWING,
+    IMPORTING,
+    NAMED,
+    Threads,
+    off_loop,
+    off_loop_to_save,
+    on_one_thread,
+)
 from sessiond.fs.atomic import atomic_write, is_temporary
 from sessiond.fs.port import DiskFailed, FileSystem, Hint, Linked, Lock, LogFile, Stat
 from sessiond.fs.real import RealFileSystem
 
 __all__ = [
+    "FOLLOWING",
+    "IMPORTING",
+    "NAMED",
     "DiskFailed",
     "FileSystem",
     "Hint",
@@ -19,6 +30,7 @@ __all__ = [
     "LogFile",
     "RealFileSystem",
     "Stat",
+    "Threads",
     "atomic_write",
     "is_temporary",
     "off_loop",

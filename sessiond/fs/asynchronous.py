@@ -1,8 +1,23 @@
-"""File access for coroutines: blocking work on a thread, by means of aiofiles."""
+"""File access for coroutines: blocking work on a thread. What is ours never stands behind a disk that is not.
+
+    off_loop, off_loop_to_save    ours: the data folder (default store, shared stores, trash, settings) and what computes
+    Threads of an adopted store   `store/mounts.py` makes one for each: its files, its health, the hints of its folder
+    IMPORTING                     the files that an import reads
+    FOLLOWING                     what other tools write, and the folders where they write it
+    NAMED                         other paths that clients name: exports, backups, folders to adopt, documents
+
+Whoever uses a disk names its threads: a store is given its own (`Run`), the others are named at the call. A task does not
+carry them with it, because an import also saves into a store. Threads are begun when there is work for them, so a store that
+nobody uses has none. A disk that hangs holds all threads of its group; whoever calls for it waits, and nobody else does.
+When nothing has come back for `STUCK_S` and `WAITING_CALLS` wait, further callers get Unavailable at once. A thread that
+hangs for ever does not keep the daemon from ending: `daemon/process.py` ends the process without waiting for threads.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -10,7 +25,8 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 import aiofiles.os
 
-from sessiond.limits import SAVING_THREADS
+from sessiond.errors import Unavailable
+from sessiond.limits import FOREIGN_THREADS, SAVING_THREADS, STUCK_S, WAITING_CALLS
 from sessiond.shield import shielded
 
 T = TypeVar("T")
@@ -55,6 +71,59 @@ async def _begin(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
     own = _own_thread.get()
     done: T = await _on_a_thread(function, *args, executor=own.executor if own is not None else None)
     return done
+
+
+class Threads:
+    """Threads for disks that are not ours. `what`: whose, for people. Call it on the loop."""
+
+    def __init__(self, what: str, *, threads: int = FOREIGN_THREADS, saving: int = 0) -> None:
+        self._what = what
+        self._readers = ThreadPoolExecutor(threads, thread_name_prefix=what)
+        self._savers = ThreadPoolExecutor(saving, thread_name_prefix=f"{what} save") if saving else self._readers
+        self._waiting = 0
+        """Calls that are under way, or wait for a thread."""
+        self._moved = 0.0
+        """When one came back last, or was the first; by the monotonic clock."""
+
+    async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+        """As `off_loop`. Unavailable: nothing has come back for long, and many wait already."""
+        return await shielded(self._do(None, function, *args))
+
+    async def save(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+        """As `off_loop_to_save`. Unavailable, as `run`."""
+        return await shielded(self._do(self._savers, function, *args))
+
+    async def call(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+        """As `run`, but a cancelled caller does not wait for its end."""
+        return await self._do(None, function, *args)
+
+    async def _do(self, executor: ThreadPoolExecutor | None, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+        now = time.monotonic()
+        if not self._waiting:
+            self._moved = now
+        elif self._waiting >= WAITING_CALLS and now - self._moved > STUCK_S:
+            raise Unavailable(
+                f"{self._what}: its disk has not answered for {now - self._moved:.0f} s, and {self._waiting} calls wait for it",
+                hint="try again when it answers",
+            )
+        own = _own_thread.get()
+        if executor is None:
+            executor = own.executor if own is not None and own.executor is not None else self._readers
+        # The call itself counts, not its caller, who may leave.
+        call = asyncio.get_running_loop().run_in_executor(executor, function, *args)
+        self._waiting += 1
+        call.add_done_callback(self._came_back)
+        return await call
+
+    def _came_back(self, call: asyncio.Future[T]) -> None:
+        self._waiting -= 1
+        if not call.cancelled():
+            self._moved = time.monotonic()
+
+
+IMPORTING = Threads("import")
+FOLLOWING = Threads("follow")
+NAMED = Threads("named path")
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ process, so that neither the disk nor a parser keeps other clients waiting.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 from collections.abc import AsyncGenerator
@@ -13,11 +12,11 @@ from contextlib import suppress
 import msgspec
 
 from sessiond import pipes
+from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import reading_worker, registry
 from sessiond.importers.reading import Counter, SourceReading
 from sessiond.importers.record import Event
 from sessiond.limits import MIB
-from sessiond.shield import shielded
 
 PROCESS_BYTES = 8 * MIB
 """A smaller import is read on a thread: a process would take longer to start."""
@@ -34,6 +33,7 @@ class ImportReader:
     """Reads the files of one import, one after the other. `counter`: bytes read of the current file."""
 
     def __init__(self) -> None:
+        self.threads: Threads = IMPORTING
         self.counter = Counter()
         self.large = False
         """Whether the import is large enough for a process."""
@@ -49,19 +49,19 @@ class ImportReader:
         reading = SourceReading(found.importer, found.path, self.counter)
         before = self.counter.bytes
         try:
-            while batch := await shielded(asyncio.to_thread(reading.batch)):
+            while batch := await self.threads.run(reading.batch):
                 read, before = self.counter.bytes - before, self.counter.bytes
                 yield batch, read
         finally:
             # Close its files now, not at garbage collection; and on a thread, because that may take a moment.
-            await asyncio.to_thread(reading.close)
+            await self.threads.call(reading.close)
 
     async def _elsewhere(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
         first, before, ended = self.counter.bytes, 0, False
         try:
-            await asyncio.to_thread(self._ask, found)
+            await self.threads.call(self._ask, found)
             while True:
-                answer = await shielded(asyncio.to_thread(self._answer))
+                answer = await self.threads.run(self._answer)
                 self.counter.bytes = first + answer.size
                 if not answer.events:
                     ended = True
@@ -70,7 +70,7 @@ class ImportReader:
                 before = answer.size
         finally:
             if not ended:  # the rest of its events for this file must not be taken for the next file's
-                await asyncio.to_thread(self.close)
+                await self.threads.call(self.close)
         if answer.wrong is not None:
             number, reason = answer.wrong
             raise ReadingFault(reason) if number is None else OSError(number, reason, found.path)

@@ -3,16 +3,17 @@
 Each session whose file is behind has its own timer, so nothing has to search all sessions. A change does not move the timer:
 if it fires too early, it is set again.
 
-Sessions that are due wait in one queue, and a few workers take from it: however many are due, a turn of the loop only begins
-one save for each worker. Many small sessions are saved at a time, because they mostly wait for the disk, and saves that wait
-at the same time share its syncs. Only a few large ones are saved at a time.
+Sessions that are due wait in a queue for each store, and a few workers take from it: however many are due, a turn of the
+loop only begins one save for each worker, and a disk that hangs keeps only the workers of its own store. Many small sessions
+are saved at a time, because they mostly wait for the disk, and saves that wait at the same time share its syncs. Only a few
+large ones are saved at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _RETRY_S = 10.0
+
+
+class _Queue:
+    """Of one store."""
+
+    def __init__(self) -> None:
+        self.small = asyncio.Semaphore(SAVES_AT_A_TIME)
+        self.large = asyncio.Semaphore(LARGE_SAVES_AT_A_TIME)
+        self.due: deque[OpenSession] = deque()
+        self.hands = 0
+        """How many workers take from `due`."""
 
 
 class AutoSave:
@@ -44,11 +56,8 @@ class AutoSave:
         self.idle_s = idle_s
         self._clock = clock
         self._spawn = spawn
-        self._small = asyncio.Semaphore(SAVES_AT_A_TIME)
-        self._large = asyncio.Semaphore(LARGE_SAVES_AT_A_TIME)
-        self._due: deque[OpenSession] = deque()
-        self._hands = 0
-        """How many workers take from `_due`."""
+        self._queues: defaultdict[str, _Queue] = defaultdict(_Queue)
+        """By the store's name."""
         self._timers: dict[OpenSession, asyncio.TimerHandle] = {}
 
     def changed(self, one: OpenSession, now: float) -> None:
@@ -90,17 +99,18 @@ class AutoSave:
 
     def soon(self, one: OpenSession) -> None:
         """Save it as soon as a worker is free. The caller does not wait."""
-        self._due.append(one)
-        if self._hands < SAVES_AT_A_TIME:
-            self._hands += 1
-            self._spawn(self._take())
+        queue = self._queues[one.store.name]
+        queue.due.append(one)
+        if queue.hands < SAVES_AT_A_TIME:
+            queue.hands += 1
+            self._spawn(self._take(queue))
 
-    async def _take(self) -> None:
+    async def _take(self, queue: _Queue) -> None:
         try:
-            while self._due:
-                await self.save(self._due.popleft())
+            while queue.due:
+                await self.save(queue.due.popleft())
         finally:
-            self._hands -= 1
+            queue.hands -= 1
 
     async def save(self, one: OpenSession) -> None:
         """Save it in its turn. If that fails it is tried again later; the changes remain in the journal."""
@@ -123,7 +133,8 @@ class AutoSave:
     def _slots(self, one: OpenSession) -> asyncio.Semaphore:
         """A session that is not read yet may be large."""
         small = one.session is not None and one.session.weight < LARGE_SAVE_BYTES
-        return self._small if small else self._large
+        queue = self._queues[one.store.name]
+        return queue.small if small else queue.large
 
     async def _save(self, one: OpenSession) -> None:
         problem = one.store.problem

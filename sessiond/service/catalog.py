@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -19,12 +19,14 @@ import msgspec
 from sessiond.errors import SessiondError
 from sessiond.fs import on_one_thread
 from sessiond.index.values import IndexedInfo
+from sessiond.limits import STORE_PATIENCE_S
 from sessiond.misfits import Misfits
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.schema.daemon import IndexStatus
+from sessiond.service.checks import Checks
 from sessiond.service.indexed import Owners, bare, indexed, lacking
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
@@ -84,7 +86,7 @@ class Catalog:
         """Message that is being streamed -> loop time before which its newest text need not go to the index again."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._checking = asyncio.Lock()
+        self._stores = Checks(self._find, self._read_all, index.settled, self._shown)
         self._arriving = asyncio.Semaphore(_AT_A_TIME)
         self._to_compare: set[str] = set()
         """Stores whose check waits for its turn."""
@@ -308,6 +310,7 @@ class Catalog:
             self._found = 0
         self._checks += 1
         self._unlisted += 1
+        self._stores.begin(stores)
         task = asyncio.create_task(self._check_all(list(stores)), name="index check")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -323,22 +326,8 @@ class Catalog:
         )
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
-        """First what lists show of all sessions, then their messages."""
         try:
-            try:
-                async with self._checking:
-                    found = [(store, await self._compare(store)) for store in stores]
-                    for store, stale in found:
-                        await self._show(store, stale)
-            finally:
-                self._unlisted -= 1
-                if not self._unlisted:
-                    self._fed.clear()
-                    self.listed.set()
-            for store, stale in found:
-                async with self._checking:
-                    await self._read_all(store, stale)
-            await self.index.settled()
+            await self._stores.run(stores)
             # Another check may have begun since, because the index was lost again or a folder came back.
             self.index.incomplete = self._checks > 1
         except Exception:
@@ -348,11 +337,25 @@ class Catalog:
             if not self._checks:
                 self.ready.set()
 
+    def _shown(self) -> None:
+        self._unlisted -= 1
+        if not self._unlisted:
+            self._fed.clear()
+            self.listed.set()
+
+    async def _find(self, store: Store) -> list[Listed]:
+        await self._show(store, stale := await self._compare(store))
+        return stale
+
+    def over(self, name: str) -> asyncio.Event:
+        """Set while the index knows every session of a store, whatever the others do. Cleared as `ready`."""
+        return self._stores.over(name) or self.ready
+
     async def check(self, store: Store) -> list[FileWarning]:
         """Read again every session whose version in the index is not current; forget what is gone. Returns warnings about
         what could not be understood.
         """
-        async with self._checking:
+        async with self._stores.checking[store.name]:
             self._to_compare.discard(store.name)
             return await self._read_all(store, await self._compare(store))
 
@@ -364,7 +367,7 @@ class Catalog:
         try:
             async for batch in store.scan():
                 seen.update(join_wire_id(store.name, listed.local_id) for listed in batch)
-                stale += self._stale(store, batch, known)
+                stale += [one for one in batch if known.get(join_wire_id(store.name, one.local_id)) != one.fingerprint]
             seen.update(join_wire_id(store.name, local_id) for local_id in self.owners.in_memory(store))
             for wire_id in known.keys() - seen:
                 if self.owners.peek(wire_id) is None and await store.look(split_wire_id(wire_id)[1]) is None:
@@ -380,7 +383,7 @@ class Catalog:
         try:
             with on_one_thread():
                 for start in range(0, len(stale), _HEADS_AT_A_TIME):
-                    self._fed.clear()
+                    self._fed -= {one for one in self._fed if split_wire_id(one)[0] == store.name}
                     local_ids = [one.local_id for one in stale[start : start + _HEADS_AT_A_TIME]]
                     for info in await store.heads(local_ids):
                         self._show_one(store, info)
@@ -431,12 +434,6 @@ class Catalog:
         if store.name not in self._to_compare:
             self._to_compare.add(store.name)
             await self.check(store)
-
-    def _stale(self, store: Store, batch: Sequence[Listed], known: Mapping[str, str]) -> list[Listed]:
-        """Those whose version in the index is different or missing."""
-        return [
-            listed for listed in batch if known.get(join_wire_id(store.name, listed.local_id)) != listed.fingerprint
-        ]
 
     async def _reindex_all(self, store: Store, changed: Sequence[Listed]) -> list[FileWarning]:
         """A few at a time: while one is read, others are being indexed."""
@@ -517,4 +514,5 @@ class Catalog:
         self.feed()
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:  # one whose disk hangs ends with the process
+            await asyncio.wait(self._tasks, timeout=STORE_PATIENCE_S)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from sessiond.errors import SessiondError, Unavailable
+from sessiond.fs import FOLLOWING
 from sessiond.importers.freshness import doubt
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.imported_session import GONE, ImportTarget
@@ -73,18 +73,18 @@ class FollowedSources:
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""
-        await self._place.catalog.ready.wait()
+        await self._place.catalog.over(self._place.store.name).wait()
         await self._sources.load()
         found: list[str] = []
         for start in range(0, len(paths), _TOGETHER):
             part = paths[start : start + _TOGETHER]
-            marks = await asyncio.to_thread(_marks, part)
+            marks = await FOLLOWING.call(_marks, part)
             found += [path for path, mark in zip(part, marks, strict=True) if mark != self._sources.mark(path)]
         return found
 
     async def known(self) -> list[str]:
         """All files that sessions came from and that were not found to be gone."""
-        await self._place.catalog.ready.wait()
+        await self._place.catalog.over(self._place.store.name).wait()
         await self._sources.load()
         return self._sources.paths(GONE)
 

@@ -7,12 +7,12 @@ the journal takes the old end away and appends the new one, so a crash leaves th
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Awaitable
 
 from sessiond.errors import TooLarge
+from sessiond.fs import FOLLOWING, IMPORTING
 from sessiond.importers.record import SessionStart, digest_of
 from sessiond.importers.source_file import mapped
 from sessiond.model.changes import Appended, Change, Truncated
@@ -257,7 +257,9 @@ class Grown(ImportedSession):
             not isinstance(path, str) or path == self.path or self.place.store.shared
         ):  # it may be there on another machine
             return False
-        return path == self._known.moved_from or not await asyncio.to_thread(os.path.lexists, path)
+        return path == self._known.moved_from or not await (FOLLOWING if self._followed else IMPORTING).call(
+            os.path.lexists, path
+        )
 
     def _metadata(self, session: Session, mark: str | None, *, back: bool) -> JsonObject | None:
         """`back`: the source has been away, and is at this path now."""

@@ -19,6 +19,7 @@ import msgspec
 from sessiond.collector import few_searches
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import registry as formats
+from sessiond.fs import FOLLOWING, IMPORTING
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
@@ -116,6 +117,7 @@ class Intake:
         self._now = now
         self._wanted = _Wanted()
         self._progress = progress or (lambda _: None)
+        self._threads = IMPORTING
         self._reader = ImportReader()
         self._tally = ImportTally()
         self._names: list[InfoUpdate] = []
@@ -133,11 +135,14 @@ class Intake:
         self, path: str, *, format: str | None, since: str | None, dry_run: bool, report: bool, followed: bool
     ) -> ImportResult:
         self._wanted = _Wanted(format, since, dry_run, followed)
+        self._threads = self._reader.threads = FOLLOWING if followed else IMPORTING
         fmt = format
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
             raise InvalidParams(f"format: expected one of {known}", field="format")
-        native = NativeIntake(self._place, self._tally.warn, self._tally.took, dry_run=self._wanted.dry_run)
+        native = NativeIntake(
+            self._place, self._tally.warn, self._tally.took, self._threads, dry_run=self._wanted.dry_run
+        )
         try:
             if fmt in formats.NAMES:
                 await native.run(path, fmt or "")
@@ -149,7 +154,8 @@ class Intake:
             await shielded(self._stored())
             if not self._wanted.followed:  # imports of a follower are flushed now and then
                 await shielded(self._place.ledger.flush())
-        if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
+        # Otherwise all sessions are being indexed, and searches say so.
+        if self._place.catalog.over(self._place.store.name).is_set():
             await self._place.catalog.searchable()
         return self._tally.result(path, since=since is not None, report=report)
 
@@ -175,8 +181,8 @@ class Intake:
     # Files
 
     async def _foreign(self, path: str, native: NativeIntake) -> None:
-        named = not await asyncio.to_thread(os.path.isdir, path)
-        files = await asyncio.to_thread(lambda: [(one, size_of(one)) for one in registry.candidates(path)])
+        named = not await self._threads.call(os.path.isdir, path)
+        files = await self._threads.call(lambda: [(one, size_of(one)) for one in registry.candidates(path)])
         self._total = sum(size for _, size in files) or 1
         self._reader.large = self._total > PROCESS_BYTES
         self._total_files = len(files)
@@ -221,13 +227,13 @@ class Intake:
     async def _file(self, path: str, named: bool, native: NativeIntake) -> None:
         try:
             # Taken before it is read: anything written meanwhile makes another version of it.
-            mark = await asyncio.to_thread(mark_of, path)
+            mark = await self._threads.call(mark_of, path)
             if await self._passed_over(path, mark):
                 return
         except OSError:
             mark = None
-        found = await asyncio.to_thread(registry.identify, path, self._wanted.format, named=named)
-        if mark is not None and not isinstance(found, registry.Found) and await asyncio.to_thread(size_of, path) == 0:
+        found = await self._threads.call(lambda: registry.identify(path, self._wanted.format, named=named))
+        if mark is not None and not isinstance(found, registry.Found) and await self._threads.call(size_of, path) == 0:
             await self._vanished(path, self._sources.local_ids(path))
         if isinstance(found, SkippedLine):
             self._tally.warn(found.path, found.line, found.reason)
@@ -243,7 +249,7 @@ class Intake:
         known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
         if known is None:
             untouched = (
-                self._wanted.since is not None and await asyncio.to_thread(changed_at, path) < self._wanted.since
+                self._wanted.since is not None and await self._threads.call(changed_at, path) < self._wanted.since
             )
             if untouched:
                 self._tally.untouched()
@@ -478,7 +484,7 @@ class Intake:
 
     async def _stored(self) -> None:
         """Let the sessions that are being stored finish, whatever else happened. Nothing more is read."""
-        await asyncio.to_thread(self._reader.close)
+        await self._threads.call(self._reader.close)
         while self._storing:
             try:
                 await self._one_stored()

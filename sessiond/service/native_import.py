@@ -14,6 +14,7 @@ import msgspec
 
 from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
+from sessiond.fs import Threads
 from sessiond.importers import exported
 from sessiond.importers.record import open_source
 from sessiond.importers.sections import SessionLines, sections
@@ -40,21 +41,23 @@ class NativeIntake:
         place: ImportTarget,
         warn: Callable[[str, int | None, str], None],
         took: Callable[[SessionInfo | None, int], None],
+        threads: Threads,
         *,
         dry_run: bool,
     ) -> None:
         self._place = place
         self._warn = warn
         self._took = took
+        self._threads = threads
         self._dry_run = dry_run
 
     async def run(self, path: str, name: str) -> None:
         """Import everything at `path` that is in the format `name`."""
-        if name == "jsonl" and await asyncio.to_thread(os.path.isfile, path):
+        if name == "jsonl" and await self._threads.call(os.path.isfile, path):
             await self.file(path)
             return
         fmt = formats.get(name)
-        root, names = await asyncio.to_thread(_names, path)
+        root, names = await self._threads.call(_names, path)
         found = fmt.find(names)
         if not found:
             self._warn(path, None, f"contains no {name} sessions")
@@ -69,11 +72,11 @@ class NativeIntake:
                 self._warn(main, None, f"cannot be imported: {error!r}")
 
     async def _session(self, name: str, local_id: str, root: str, main: str) -> None:
-        if name == "jsonl" and await asyncio.to_thread(_holds_several, main):
+        if name == "jsonl" and await self._threads.call(_holds_several, main):
             await self.file(main)
             return
         try:
-            files = await asyncio.to_thread(_read_files, root, formats.get(name).paths(local_id))
+            files = await self._threads.call(_read_files, root, formats.get(name).paths(local_id))
         except OSError as error:
             self._unreadable(main, error)
             return
@@ -82,7 +85,7 @@ class NativeIntake:
     async def file(self, path: str) -> None:
         """Import one `jsonl` file or a JSON export of one or more sessions, one after another. An OSError is reported."""
         try:
-            head = await asyncio.to_thread(_read, path, exported.HEAD_BYTES)
+            head = await self._threads.call(_read, path, exported.HEAD_BYTES)
         except OSError as error:
             self._unreadable(path, error)
             return
@@ -99,7 +102,7 @@ class NativeIntake:
         with closing(found):
             while True:
                 try:
-                    one = await shielded(asyncio.to_thread(next, found, None))
+                    one = await self._threads.run(next, found, None)
                 except OSError as error:  # of the file; errors of the store are not caught here
                     self._unreadable(path, error)
                     return

@@ -19,7 +19,7 @@ import msgspec
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnly, SessiondError, SessionNotFound
-from sessiond.limits import LEAVING_AT_A_TIME, Limits
+from sessiond.limits import LEAVING_AT_A_TIME, STORE_PATIENCE_S, Limits
 from sessiond.model.changes import Change
 from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id, timestamp
@@ -503,11 +503,13 @@ class OpenSessions:
         for timer in (*self._timers.values(), *self._later, *([self._sparing] if self._sparing else [])):
             timer.cancel()
         self._timers.clear()
-        self._later.clear()
+        now = asyncio.get_running_loop().time
+        end = now() + STORE_PATIENCE_S  # what hangs for longer keeps nothing else from being saved
+        while self._tasks and now() < end:
+            await asyncio.wait(self._tasks, timeout=end - now())
+        await asyncio.gather(*(self.autosave.save(one) for one in list(self.dirty) if not one.never_filled))
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        dirty = [one for one in self.dirty if not one.never_filled]
-        await asyncio.gather(*(self.autosave.save(one) for one in dirty))
         self.autosave.stop()
 
 

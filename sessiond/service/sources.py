@@ -55,7 +55,7 @@ class Sources:
         """Ask the index for the sessions' metadata, and the ledger; once, as soon as the index is complete. Unavailable: the
         ledger cannot be used now.
         """
-        if self._loaded or not self._catalog.ready.is_set():
+        if self._loaded or not self._catalog.over(self._store.name).is_set():
             return
         self._loaded = True
         try:

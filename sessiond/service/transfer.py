@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import jsonl
 from sessiond.formats.losses import lost
-from sessiond.fs import FileSystem, RealFileSystem, atomic_write
+from sessiond.fs import FOLLOWING, IMPORTING, NAMED, FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
@@ -82,7 +82,7 @@ class Transfer:
         if fmt not in EXPORT_FORMATS:
             raise InvalidParams(f"format: expected one of {', '.join(EXPORT_FORMATS)}", field="format")
         session = await one.look(Session.snapshot, whole=True)
-        target = None if path is None else await asyncio.to_thread(self._export_path, path, overwrite)
+        target = None if path is None else await NAMED.call(self._export_path, path, overwrite)
         content: bytes = await asyncio.to_thread(_render, session, fmt)
         if target is None:
             if len(content) > self._limits.export_bytes:
@@ -92,7 +92,7 @@ class Transfer:
                     limit=self._limits.export_bytes,
                 )
             return ExportResult(content=content.decode())
-        await asyncio.to_thread(self._write, target, content, overwrite)
+        await NAMED.call(self._write, target, content, overwrite)
         return ExportResult(path=target, bytes=len(content))
 
     def _export_path(self, path: str, overwrite: bool) -> str:
@@ -132,7 +132,8 @@ class Transfer:
         """`followed`: nobody asked for this import, so what was deleted here does not come back."""
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
-        if not await asyncio.to_thread(os.path.exists, path):
+        threads = FOLLOWING if followed else IMPORTING
+        if not await threads.call(os.path.exists, path):
             raise InvalidParams(f"path: {path} does not exist", field="path")
         if since is not None:
             try:

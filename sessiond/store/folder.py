@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, BadFile
@@ -15,7 +15,6 @@ from sessiond.fs import DiskFailed
 from sessiond.limits import Limits
 from sessiond.model.changes import Change, decode_changes
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.bulk_write import BulkWrite, Receiving
 from sessiond.store.context import Journal, Run, StoreContext
 from sessiond.store.files import StoreFiles
 from sessiond.store.port import (
@@ -34,11 +33,16 @@ from sessiond.store.stored import StoredSession, fingerprint
 from sessiond.store.summaries import heads_of
 from sessiond.store.trash import Trash
 
+if TYPE_CHECKING:
+    from sessiond.store.bulk_write import BulkWrite, Receiving
+
 log = logging.getLogger(__name__)
 _SCAN_BATCH = 500
 
 
 class FolderStore(StoreOfThisMachine):
+    """`run`, `run_save`: threads for the folder's disk; `run_ours`: for the trash, which is ours wherever the folder is."""
+
     def __init__(
         self,
         *,
@@ -51,6 +55,7 @@ class FolderStore(StoreOfThisMachine):
         limits: Limits,
         run: Run,
         run_save: Run | None = None,
+        run_ours: Run | None = None,
     ) -> None:
         self.name = name
         self.format = fmt.name
@@ -68,7 +73,8 @@ class FolderStore(StoreOfThisMachine):
             run_save=run_save or run,
         )
         self._files = files
-        self._run = run
+        self.run = self._run = run
+        self._run_ours = run_ours or run
         self._recovered: dict[str, list[bytes]] = {}
         self._expected: list[str] = []
         self._opened = False
@@ -235,6 +241,8 @@ class FolderStore(StoreOfThisMachine):
     # New sessions in parts
 
     def receive(self, local_id: str, created_at: str) -> BulkWrite | None:
+        from sessiond.store.bulk_write import BulkWrite, Receiving  # see `load_the_rest`
+
         self._around.check_writable()
         in_parts = self._around.format.abilities.in_parts
         if in_parts is None:
@@ -255,4 +263,4 @@ class FolderStore(StoreOfThisMachine):
     # Trash
 
     async def trash(self) -> list[Trashed]:
-        return await self._run(self._around.trash.list)
+        return await self._run_ours(self._around.trash.list)

@@ -13,11 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sessiond.fs import inotify, off_loop
 from sessiond.fs.inotify import Inotify, Noticed
 from sessiond.shield import shielded
+
+if TYPE_CHECKING:
+    from sessiond.store.context import Run
 
 _GATHER_S = 0.2
 """Hints within this time are passed on together."""
@@ -60,10 +63,13 @@ class HintSource(Protocol):
 
 class Hints:
     """`told(paths)` is called on the thread with absolute paths that may have been written, `failed(error)` at most once, as
-    the last call. Call `open`, then `close`.
+    the last call. `run`: threads for the folder's disk. Call `open`, then `close`.
     """
 
-    def __init__(self, told: Callable[[Sequence[str]], object], failed: Callable[[Exception], object]) -> None:
+    def __init__(
+        self, told: Callable[[Sequence[str]], object], failed: Callable[[Exception], object], run: Run = off_loop
+    ) -> None:
+        self._run_on_its_disk = run
         self._told = told
         self._failed = failed
         self._stop = threading.Event()
@@ -78,7 +84,7 @@ class Hints:
         await shielded(self._open(path, inner, links))
 
     async def _open(self, path: str, inner: Callable[[str], bool], links: bool) -> None:
-        self._source = await off_loop(source_of, path, inner, links)
+        self._source = await self._run_on_its_disk(source_of, path, inner, links)
         self._thread = threading.Thread(target=self._run, args=(self._source,), name=f"watch {path}", daemon=True)
         self._thread.start()
 
@@ -86,8 +92,8 @@ class Hints:
         self._stop.set()
         if self._source is not None and self._thread is not None:
             self._source.wake()
-            await off_loop(self._thread.join)
-            await off_loop(self._source.close)
+            await self._run_on_its_disk(self._thread.join)
+            await self._run_on_its_disk(self._source.close)
 
     def _run(self, source: HintSource) -> None:
         try:

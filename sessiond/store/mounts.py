@@ -6,13 +6,15 @@ import asyncio
 import logging
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from sessiond.clock import Clock
+from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.formats.base import Format
-from sessiond.fs import FileSystem, off_loop, off_loop_to_save
-from sessiond.limits import Limits
-from sessiond.store.context import Journal
+from sessiond.fs import FileSystem, Threads, off_loop, off_loop_to_save
+from sessiond.limits import SAVING_THREADS, STORE_PATIENCE_S, Limits
+from sessiond.store.context import Journal, Run
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
@@ -28,13 +30,15 @@ DEFAULT = "default"
 class _Mounted:
     """A store and what belongs to its folder."""
 
-    def __init__(self, store: FolderStore, files: StoreFiles, trash: Trash, claim: Claim | None) -> None:
+    def __init__(self, store: FolderStore, files: StoreFiles, trash: Trash, run: Run, *, own: bool) -> None:
         self.store = store
+        self.run = run
+        """Threads for the folder's disk."""
         self.files = files
         self.trash = trash
-        self.claim = claim
+        self.claim: Claim | None = None
         self.opened = False
-        self.own = False
+        self.own = own
         """The folder is in the data folder, so it has neither lock nor marker."""
         self.watch: Watch | None = None
         self.looking = asyncio.Lock()
@@ -77,6 +81,8 @@ class Mounts:
         self.moves = MoveGuard()
         """Shared by all stores, for a backup of all of them."""
         self._rounds: asyncio.Task[None] | None = None
+        self._looks: dict[str, asyncio.Task[None]] = {}
+        """Under way, by the store's name."""
 
     # Mounting
 
@@ -89,8 +95,7 @@ class Mounts:
         return await self._mount_own(name, root, journal)
 
     async def _mount_own(self, name: str, root: str, journal: Journal) -> FolderStore:
-        mounted = self._make(name, root, registry.get("jsonl"), marker=None, journal=journal)
-        mounted.own = True
+        mounted = self._make(name, root, registry.get("jsonl"), marker=None, journal=journal, own=True)
         try:
             await off_loop(self._fs.make_dirs, root)
         except OSError as error:  # something else is in its place, or permission was removed
@@ -99,17 +104,53 @@ class Mounts:
         return mounted.store
 
     async def mount(self, name: str, path: str, fmt: str) -> FolderStore:
-        """Mount an adopted folder. If it cannot be reached, the store exists nevertheless and reports that."""
-        mounted = self._make(name, path, registry.get(fmt), marker=MARKER, journal=self._journal)
+        """Mount an adopted folder. If it cannot be reached, or its disk does not answer soon, the store exists nevertheless
+        and reports that.
+        """
+        mounted = self._make(name, path, registry.get(fmt), marker=MARKER, journal=self._journal, own=False)
+        first = asyncio.create_task(self._first_look(mounted), name=f"mount {name}")
+        self._looks[name] = first
+        done, _ = await asyncio.wait({first}, timeout=STORE_PATIENCE_S)
+        if done:
+            del self._looks[name]
+            first.result()
+        else:
+            log.warning("store %s: its disk does not answer", name)
+            mounted.store.set_problem(StoreProblem("unavailable", f"the disk of {path} does not answer"))
+            first.add_done_callback(lambda _: self._answered(mounted, first))
+        return mounted.store
+
+    async def _first_look(self, mounted: _Mounted) -> None:
         async with mounted.looking:
             if mounted.claim is None:  # a round of `_look_around` may have been first
                 await self._try_claim(mounted)
-        return mounted.store
 
-    def _make(self, name: str, root: str, fmt: Format, marker: str | None, journal: Journal) -> _Mounted:
+    def _answered(self, mounted: _Mounted, first: asyncio.Task[None]) -> None:
+        """The folder was mounted after nobody waited for it any longer."""
+        if self._looks.get(mounted.store.name) is first:
+            del self._looks[mounted.store.name]
+        if first.cancelled():
+            return
+        if (error := first.exception()) is not None:
+            log.warning("store %s: %s", mounted.store.name, error)
+        elif mounted.claim is not None:
+            self._take(mounted, mounted.claim)
+            self._back(mounted.store)
+
+    def _back(self, store: FolderStore) -> None:
+        log.info("store %s is back", store.name)
+        self.on_back(store)
+        store.touched_all()
+
+    def _make(self, name: str, root: str, fmt: Format, *, marker: str | None, journal: Journal, own: bool) -> _Mounted:
         self._fs.confine(root)
         files = StoreFiles(self._fs, root, fmt, marker=marker)
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
+        run: Run = off_loop
+        run_save: Run = off_loop_to_save
+        if not own:
+            threads = Threads(f"store {name}", saving=SAVING_THREADS)
+            run, run_save = threads.run, threads.save
         store = FolderStore(
             name=name,
             fmt=fmt,
@@ -118,15 +159,16 @@ class Mounts:
             journal=journal,
             clock=self._clock,
             limits=self._limits,
-            run=off_loop,
-            run_save=off_loop_to_save,
+            run=run,
+            run_save=run_save,
+            run_ours=off_loop,
         )
         mine = {session: batches for (store, session), batches in self._pending.items() if store == name}
         store.expect(mine)
         for session in mine:
             del self._pending[name, session]
         store.subscribe(lambda event: self._on_event(name, event))
-        mounted = _Mounted(store, files, trash, None)
+        mounted = _Mounted(store, files, trash, run, own=own)
         self._mounted[name] = mounted
         self.stores[name] = store
         return mounted
@@ -134,7 +176,7 @@ class Mounts:
     async def _try_claim(self, mounted: _Mounted) -> None:
         store = mounted.store
         try:
-            claim: Claim = await off_loop(self._mounter.claim, store.name, store.path)
+            claim: Claim = await mounted.run(self._mounter.claim, store.name, store.path)
         except OutOfReach as error:
             store.set_problem(StoreProblem("unavailable", str(error)))
             return
@@ -179,21 +221,32 @@ class Mounts:
         return self._mounted[name].files
 
     async def _look_around(self) -> None:
+        """Each look is a task of its own: one of a disk that hangs lasts until it answers."""
         while True:
             await asyncio.sleep(self._limits.look_around_s)
-            for mounted in list(self._mounted.values()):
-                look = self._look_at_own if mounted.own else self._look_at
-                try:
-                    async with mounted.looking:
-                        await look(mounted)
-                except OSError as error:  # of one folder: the others are still looked after
-                    log.warning("store %s: %s", mounted.store.name, error)
+            for name, mounted in self._mounted.items():
+                if name not in self._looks:
+                    look = self._looks[name] = asyncio.create_task(self._look_once(mounted), name=f"look at {name}")
+                    look.add_done_callback(partial(self._looked, name))
+
+    def _looked(self, name: str, look: asyncio.Task[None]) -> None:
+        del self._looks[name]
+        if not look.cancelled() and look.exception() is not None:
+            log.error("store %s could not be looked at", name, exc_info=look.exception())
+
+    async def _look_once(self, mounted: _Mounted) -> None:
+        look = self._look_at_own if mounted.own else self._look_at
+        try:
+            async with mounted.looking:
+                await look(mounted)
+        except (OSError, SessiondError) as error:  # of one folder: the others are still looked after
+            log.warning("store %s: %s", mounted.store.name, error)
 
     async def _look_at_own(self, mounted: _Mounted) -> None:
         """A folder of ours has neither lock nor marker: it is available as long as it can be used."""
         store = mounted.store
         away = store.problem is not None and store.problem.kind == "unavailable"
-        if not await off_loop(mounted.files.reachable):
+        if not await mounted.run(mounted.files.reachable):
             if not away:
                 store.set_problem(
                     StoreProblem("unavailable", f"{store.path} is gone, or permission to use it was removed")
@@ -202,19 +255,15 @@ class Mounts:
             store.set_problem(None)
             await self._open(mounted)
             if away:
-                log.info("store %s is back", store.name)
-                self.on_back(store)
-                store.touched_all()
+                self._back(store)
 
     async def _look_at(self, mounted: _Mounted) -> None:
         store = mounted.store
         if mounted.claim is None:
             await self._try_claim(mounted)
             if mounted.claim is not None:
-                log.info("store %s is back", store.name)
-                self.on_back(store)
-                store.touched_all()
-        elif not await off_loop(mounted.files.reachable):
+                self._back(store)
+        elif not await mounted.run(mounted.files.reachable):
             mounted.claim.release()
             mounted.claim = None
             store.set_problem(
@@ -226,7 +275,7 @@ class Mounts:
     async def _try_to_write(self, mounted: _Mounted) -> None:
         """A folder that was read-only may be writable by now."""
         try:
-            claim: Claim = await off_loop(self._mounter.claim, mounted.store.name, mounted.store.path)
+            claim: Claim = await mounted.run(self._mounter.claim, mounted.store.name, mounted.store.path)
         except OutOfReach:
             return  # the next round reports it
         if claim.writable:
@@ -239,9 +288,11 @@ class Mounts:
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.gather(self._rounds, return_exceptions=True)
-        for mounted in self._mounted.values():
-            if mounted.watch is not None:
-                await mounted.watch.stop()
+        for look in self._looks.values():
+            look.cancel()
+        if self._looks:  # one whose disk hangs ends with the process
+            await asyncio.wait(self._looks.values(), timeout=STORE_PATIENCE_S)
+        await asyncio.gather(*(one.watch.stop() for one in self._mounted.values() if one.watch is not None))
         for mounted in self._mounted.values():
             if mounted.claim is not None:
                 mounted.claim.release()

@@ -79,6 +79,7 @@ class Watch:
         hints = Hints(
             hinted,
             lambda error: loop.call_soon_threadsafe(failed.set_exception, error),
+            self._store.run,
         )
         try:
             await self._open(hints)

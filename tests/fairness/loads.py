@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench.measure import MB, Words
+from tests.fairness.foreign import FOREIGN
 from tests.fairness.light import PATIENCE_S
 from tests.home import Client, Home
 
@@ -31,10 +32,22 @@ class Scale:
     """That are imported, or adopted."""
     message_bytes: int
     file_bytes: int
+    delay_s: float
+    """What a disk that is not ours takes for each look."""
 
 
-FULL = Scale(nothing_s=10.0, sessions=10_000, messages=100_000, files=5_000, message_bytes=60 * MB, file_bytes=100 * MB)
-SMOKE = Scale(nothing_s=0.2, sessions=30, messages=2_000, files=3, message_bytes=100_000, file_bytes=3_000_000)
+FULL = Scale(
+    nothing_s=10.0,
+    sessions=10_000,
+    messages=100_000,
+    files=5_000,
+    message_bytes=60 * MB,
+    file_bytes=100 * MB,
+    delay_s=3.0,
+)
+SMOKE = Scale(
+    nothing_s=0.2, sessions=30, messages=2_000, files=3, message_bytes=100_000, file_bytes=3_000_000, delay_s=0.3
+)
 
 Load = Callable[[Home, Scale], Iterator[str]]
 
@@ -164,6 +177,7 @@ LOADS: dict[str, tuple[Load, ...]] = {
     "message": (message,),
     "edit": (edit,),
     "index": (index,),
+    **FOREIGN,
 }
 """By name; each of a name's loads is measured in a home of its own."""
 

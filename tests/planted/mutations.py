@@ -20,6 +20,98 @@ class Planted:
 
 
 MUTATIONS = [
+    # Disks that are not ours
+    Planted(
+        "an adopted store uses the threads of ours",
+        "store/mounts.py",
+        "            run, run_save = threads.run, threads.save\n",
+        "            run, run_save = off_loop, off_loop_to_save\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "keeps_no_other_store"),
+    ),
+    Planted(
+        "the trash of an adopted store is listed on the threads of its disk",
+        "store/folder.py",
+        "        return await self._run_ours(self._around.trash.list)\n",
+        "        return await self._run(self._around.trash.list)\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "keeps_no_other_store"),
+    ),
+    Planted(
+        "an import reads on the threads of ours",
+        "service/intake.py",
+        "            mark = await self._threads.call(mark_of, path)\n",
+        "            mark = await asyncio.to_thread(mark_of, path)\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "imports_from"),
+    ),
+    Planted(
+        "a disk that hangs gathers callers without end",
+        "fs/asynchronous.py",
+        "        elif self._waiting >= WAITING_CALLS and now - self._moved > STUCK_S:\n",
+        "        elif self._waiting < 0:\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "gather_callers"),
+    ),
+    Planted(
+        "many callers of a disk that answers are refused",
+        "fs/asynchronous.py",
+        "        elif self._waiting >= WAITING_CALLS and now - self._moved > STUCK_S:\n",
+        "        elif self._waiting >= WAITING_CALLS:\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "not_refused"),
+    ),
+    Planted(
+        "a start waits for a store that hangs",
+        "store/mounts.py",
+        "        done, _ = await asyncio.wait({first}, timeout=STORE_PATIENCE_S)\n",
+        "        done, _ = await asyncio.wait({first})\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "a_start_does_not"),
+    ),
+    Planted(
+        "nobody hears that a store has answered late",
+        "store/mounts.py",
+        "            self._take(mounted, mounted.claim)\n            self._back(mounted.store)\n",
+        "            self._take(mounted, mounted.claim)\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "a_start_does_not"),
+    ),
+    Planted(
+        "the stores are looked at one after the other",
+        "store/mounts.py",
+        "                    look.add_done_callback(partial(self._looked, name))\n",
+        "                    look.add_done_callback(partial(self._looked, name))\n                    await asyncio.wait({look})\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "the_looks_at_the_others"),
+    ),
+    Planted(
+        "one lock for the checks of all stores",
+        "service/checks.py",
+        "        async with self.checking[store.name]:\n            return await self._find(store)\n",
+        '        async with self.checking["all"]:\n            return await self._find(store)\n',
+        ("tests/fairness/test_foreign_disks.py", "-k", "is_checked_while"),
+    ),
+    Planted(
+        "a store is read for the index only once all are listed",
+        "service/checks.py",
+        "        await asyncio.wait(finding.values(), timeout=STORE_PATIENCE_S)\n",
+        "        await asyncio.wait(finding.values())\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "is_checked_while"),
+    ),
+    Planted(
+        "one queue for the saves of all stores",
+        "service/autosave.py",
+        "        queue = self._queues[one.store.name]\n        queue.due.append(one)\n",
+        '        queue = self._queues[""]\n        queue.due.append(one)\n',
+        ("tests/fairness/test_foreign_disks.py", "-k", "keeps_no_worker"),
+    ),
+    Planted(
+        "a stop waits for a thread that hangs",
+        "daemon/core.py",
+        "    await asyncio.wait({closing}, timeout=config.limits.shutdown_s)\n",
+        "    await asyncio.wait({closing})\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "a_daemon_stops"),
+    ),
+    Planted(
+        "the journal's upkeep waits for a save that hangs",
+        "daemon/upkeep.py",
+        "            await asyncio.wait({self._saving[key]}, timeout=_PATIENCE_S)\n",
+        "            await asyncio.wait({self._saving[key]})\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "from_being_trimmed"),
+    ),
     # Which words there are
     Planted(
         "a vocabulary that lacks words that came late is kept",
@@ -3055,7 +3147,7 @@ MUTATIONS = [
     Planted(
         "a link to a file that comes later is not polled",
         "daemon/follow.py",
-        "        place.linked |= await off_loop(_links, [path])\n",
+        "        place.linked |= await FOLLOWING.run(_links, [path])\n",
         "",
         ("tests/daemon/test_follower.py", "-k", "link_to_a_file"),
     ),

@@ -31,6 +31,7 @@ async def test_a_long_reply_is_not_indexed_anew_for_every_piece(
     """While it streams in, the index has it as of a moment ago; as soon as it is finished, or somebody searches, all of it."""
     monkeypatch.setattr(module, "_GROWING_CHARS_S", 1)
     catalog, known = service.catalog, service.index.messages
+    await catalog.ready.wait()
     await service.new(peer, session_id="a")
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "one", "status": "streaming"}])
     catalog._feed_some()
@@ -155,6 +156,7 @@ async def test_a_session_that_is_opened_while_it_is_indexed_is_not_let_go(
 
 async def test_after_the_end_nothing_is_begun(service: Service, store: MemoryStore) -> None:
     """A refill that comes late does not start a check that nobody would end."""
+    await service.catalog.ready.wait()
     await service.catalog.close()
     service.catalog.start([store])
     assert not service.index.incomplete

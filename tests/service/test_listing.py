@@ -209,6 +209,7 @@ async def test_a_delete_is_fed_once(
 ) -> None:
     """The hint that its file has gone feeds nothing more, for which a list would wait; a second life of the id is another thing."""
     removed: list[str] = []
+    await service.catalog.ready.wait()
     monkeypatch.setattr(service.index, "remove", removed.append)
     for times in (1, 2):
         await service.new(peer, session_id="a", messages=[user("text")])
