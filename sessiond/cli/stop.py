@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 
 import click
@@ -11,7 +12,7 @@ from sessiond.cli.client import connect_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
 from sessiond.client import requests
-from sessiond.endpoint import Places, places
+from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import DaemonUnreachable
 from sessiond.limits import DEFAULT
 from sessiond.reach import is_held
@@ -24,40 +25,77 @@ _LOOK_AGAIN_S = 0.02
 @as_json
 def command(as_json: bool) -> int:
     """Save everything and stop the daemon. The next client starts it again."""
-    pid = stop()
+    pid, another = stop()
     if as_json:
-        print_json({"stopped": pid is not None, "pid": pid})
+        print_json({"stopped": pid is not None, "pid": pid} | ({"another": another} if another else {}))
+    elif pid is None:
+        say("no daemon is running")
+    elif another is None:
+        say(f"the daemon (pid {pid}) has stopped")
     else:
-        say("no daemon is running" if pid is None else f"the daemon (pid {pid}) has stopped")
+        by = _starter(another)
+        say(f"the daemon (pid {pid}) has stopped; another one (pid {another}) is running already{by and ', ' + by}")
     return 0
 
 
-def stop() -> int | None:
-    """Stop the daemon and wait until it has released the data folder. Its pid; None if none was running. DaemonUnreachable."""
+def stop() -> tuple[int | None, int | None]:
+    """Stop the daemon and wait until it has released the data folder. Its pid, None if none was running; and the pid of another
+    one that has taken the folder since. DaemonUnreachable.
+    """
     where = places()
     try:
-        pid = _tell_it(where)
+        told = _tell_it(where)
     except ConnectionError:  # it was just stopping
-        pid = _tell_it(where)
-    if pid is None:
-        return None
+        told = _tell_it(where)
+    if told is None:
+        return None, None
+    pid, instance = told
     deadline = time.monotonic() + DEFAULT.shutdown_s + _GRACE_S
     while is_held(where):
+        # Only whoever holds the folder writes the record, so with another one in it ours has ended.
+        record = read_endpoint(where.data)
+        if record is not None and record.instance != instance:
+            return pid, record.pid
         if time.monotonic() > deadline:
+            if not _lives(pid):
+                raise DaemonUnreachable(
+                    f"the daemon (pid {pid}) has stopped, but another one has begun to start and is not ready",
+                    hint="`sessiond status` shows whether it is by now",
+                )
             raise DaemonUnreachable(
                 f"the daemon (pid {pid}) was told to stop but is still running", hint=f"if it stays so: kill {pid}"
             )
         time.sleep(_LOOK_AGAIN_S)
-    return pid
+    return pid, None
 
 
-def _tell_it(where: Places) -> int | None:
-    """Its pid; None if no daemon is running."""
+def _tell_it(where: Places) -> tuple[int, str] | None:
+    """Its pid and instance; None if no daemon is running."""
     connection = connect_if_running(where)
     if connection is None:
         return None
     with connection:
-        pid = connection.ask(requests.hello()).value.pid
+        hello = connection.ask(requests.hello()).value
         with contextlib.suppress(ConnectionError):  # it may stop before its answer arrives: that is what was asked for
             connection.ask(requests.stop())
-    return pid
+    return hello.pid, hello.instance_id
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is another user's by now
+        return True
+    return True
+
+
+def _starter(pid: int) -> str:
+    """Who started a daemon, as far as its command line says so; "" if that cannot be read, as on macOS."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            arguments = file.read().split(b"\0")
+    except OSError:
+        return ""
+    return "started by a client" if b"--ready-fd" in arguments else "started by `sessiond serve`, as a service does"

@@ -20,6 +20,20 @@ class Planted:
 
 
 MUTATIONS = [
+    Planted(
+        "a stop waits for another daemon that has started meanwhile",
+        "cli/stop.py",
+        "        if record is not None and record.instance != instance:\n",
+        "        if record is not None and record.pid == -1:\n",
+        ("tests/cli/test_stop.py", "-k", "is_not_waited_for"),
+    ),
+    Planted(
+        "a daemon that has stopped is named as still running",
+        "cli/stop.py",
+        "            if not _lives(pid):\n",
+        "            if pid < 0:\n",
+        ("tests/cli/test_stop.py", "-k", "after_all_patience"),
+    ),
     # Disks that are not ours
     Planted(
         "an adopted store uses the threads of ours",
