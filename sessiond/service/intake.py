@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, nullcontext, suppress
+from contextlib import aclosing, nullcontext
 from typing import TypeAlias
 
 import msgspec
@@ -147,7 +147,7 @@ class Intake:
             if fmt in formats.NAMES:
                 await native.run(path, fmt or "")
             else:
-                await self._load()
+                await self._sources.load(must=self._wanted.followed)
                 await self._foreign(path, native)
                 await self._give_names()
         finally:
@@ -158,10 +158,6 @@ class Intake:
         if self._place.catalog.over(self._place.store.name).is_set():
             await self._place.catalog.searchable()
         return self._tally.result(path, since=since is not None, report=report)
-
-    async def _load(self) -> None:
-        with suppress(*(() if self._wanted.followed else (Unavailable,))):  # see `_known`
-            await self._sources.load()
 
     def _tell(self) -> None:
         read = min(self._done + self._reader.counter.bytes, self._total)

@@ -32,18 +32,9 @@ from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.service.open_session import OpenSession
 from sessiond.service.size_limits import most_shown
 from sessiond.service.subscribers import Peer
+from sessiond.store import port
 from sessiond.store.move_guard import MoveGuard
-from sessiond.store.port import (
-    Announced,
-    Arrived,
-    Event,
-    HealthChanged,
-    Recovered,
-    SavedSession,
-    Store,
-    Touched,
-    WatchChanged,
-)
+from sessiond.store.port import SavedSession, Store
 
 if TYPE_CHECKING:
     from sessiond.service.deletion import Removals
@@ -278,9 +269,9 @@ class OpenSessions:
 
     # What the stores tell
 
-    def _on_event(self, store: Store, event: Event) -> None:
+    def _on_event(self, store: Store, event: port.Event) -> None:
         match event:
-            case Touched(local_ids=local_ids, all_open=all_open, everything=everything):
+            case port.Touched(local_ids=local_ids, all_open=all_open, everything=everything):
                 if everything:
                     self.spawn(self.catalog.compare(store))
                 found = {join_wire_id(store.name, local_id) for local_id in local_ids}
@@ -290,17 +281,17 @@ class OpenSessions:
                     )
                 for wire_id in found:
                     self.spawn(self.look_outside(store, split_wire_id(wire_id)[1]))
-            case Arrived(local_ids=arrived, taken=taken):
+            case port.Arrived(local_ids=arrived, taken=taken):
                 tasks = [self.spawn(self._arrived(store, local_id)) for local_id in arrived]
                 if taken is not None:
                     asyncio.gather(*tasks, return_exceptions=True).add_done_callback(lambda _: taken())
-            case Announced(infos=infos):
+            case port.Announced(infos=infos):
                 self.catalog.announced(store, infos)
-            case Recovered(local_ids=recovered):
+            case port.Recovered(local_ids=recovered):
                 self._take_over(store, recovered)
-            case HealthChanged():
+            case port.HealthChanged():
                 log.warning("store %s: %s", store.name, event.problem.message if event.problem else "usable again")
-            case WatchChanged():
+            case port.WatchChanged():
                 log.warning("store %s: %s", store.name, event.problem or "watched again")
 
     async def look_outside(self, store: Store, local_id: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from sessiond.errors import Unavailable
 from sessiond.importers.record import SkippedLine
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
@@ -51,18 +52,19 @@ class Sources:
         self.unread = Misfits(_log, "could not be read")
         """Files that an error of ours or of the system kept from being read to their end: the next try may succeed."""
 
-    async def load(self) -> None:
+    async def load(self, *, must: bool = True) -> None:
         """Ask the index for the sessions' metadata, and the ledger; once, as soon as the index is complete. Unavailable: the
-        ledger cannot be used now.
+        ledger cannot be used now, and it `must` be.
         """
         if self._loaded or not self._catalog.over(self._store.name).is_set():
             return
         self._loaded = True
         try:
             await self._load()
-        except BaseException:
+        except BaseException as error:
             self._loaded = False
-            raise
+            if must or not isinstance(error, Unavailable):
+                raise
 
     async def _load(self) -> None:
         await self._catalog.settled()
