@@ -79,7 +79,7 @@ class Ledger(Protocol):
 
 
 class Removals(Protocol):
-    """What is needed from the ledger of imported sources; `service.deletion.Removals` implements it."""
+    """What is needed from the ledger of imported sources; `service.removals.Removals` implements it."""
 
     async def copy_to(self, path: str) -> bool:
         """Whether there is one. SessiondError, OSError."""

@@ -1,111 +1,24 @@
-"""Removes messages and sessions: into the trash, or for ever, and then every word of them from everything that we keep.
-
-What came from another tool is noted before its removal is answered, so that a follower does not bring it back. What another
-program removes from a session's file is noted when it is noticed.
-"""
+"""Removes messages and sessions: into the trash, or for ever, and then every word of them from everything that we keep."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
-from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sessiond.errors import BadFile, ReadOnly, SessiondError, SessionNotFound
 from sessiond.model.changes import Cleared, Truncated
 from sessiond.model.session import Session
-from sessiond.model.values import split_wire_id
 from sessiond.schema.sessions import TruncateResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.planning import check_seq
+from sessiond.service.removals import Removals
 from sessiond.service.subscribers import Peer
 from sessiond.store.move_guard import MoveGuard
 
-if TYPE_CHECKING:
-    from sessiond.service.source_ledger import SourceLedger
-
 log = logging.getLogger(__name__)
-
-
-class Removals:
-    """Owns the ledger, which is loaded when it is needed: most daemons import nothing. `path` None: in memory."""
-
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._ledger: SourceLedger | None = None
-        self._noting: set[asyncio.Task[None]] = set()
-
-    def load(self) -> SourceLedger:
-        """Call it on a thread: it loads modules."""
-        from sessiond.service.source_ledger import SourceLedger  # see the class
-
-        if self._ledger is None:
-            self._ledger = SourceLedger(self._path)
-        return self._ledger
-
-    async def note(
-        self, wire_id: str, session: Session | None, message_ids: Iterable[str] | None = None, *, done: bool = False
-    ) -> None:
-        """These messages, or (None) the session, are about to be removed, or were (`done`). `session` None: it cannot be read.
-        Unavailable if that cannot be noted now, and is not done.
-        """
-        if not await self._is_there() if session is None else not _came_from_a_tool(session):
-            return
-        ledger: SourceLedger = await asyncio.to_thread(self.load)
-        await ledger.remove(*split_wire_id(wire_id), message_ids, later=done)
-
-    def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:
-        """Another program changed or (None) removed the session's file."""
-        if now is old or not _came_from_a_tool(old):
-            return
-        gone: list[str] | None = None
-        if now is not None:
-            if now.absent:
-                return  # only its end was read: nothing of it is known to be gone
-            gone = [message.id for message in old.messages(old.absent) if now.message(message.id) is None]
-            if not gone:
-                return
-        task = asyncio.create_task(self.note(one.wire_id, old, gone, done=True), name="note removal")
-        self._noting.add(task)
-        task.add_done_callback(self._noting.discard)
-
-    async def copy_to(self, path: str) -> bool:
-        """Copy the ledger; False if there is none. Unavailable, OSError."""
-        if not await self._is_there():
-            return False
-        ledger = await asyncio.to_thread(self.load)
-        await ledger.copy_to(path)
-        return True
-
-    async def copy_removed_to(self, path: str) -> None:
-        """Add what was removed to such a copy. Unavailable, OSError."""
-        if self._ledger is not None:
-            await self._ledger.copy_removed_to(path)
-
-    async def settled(self) -> None:
-        """Wait until what other programs removed is noted."""
-        if self._noting:
-            await asyncio.wait(self._noting)
-
-    async def close(self) -> None:
-        await self.settled()
-        if self._ledger is not None:
-            await self._ledger.close()
-
-    async def _is_there(self) -> bool:
-        """Whether anything was ever imported."""
-        if self._ledger is not None or self._path is None:
-            return self._ledger is not None
-        return await asyncio.to_thread(os.path.exists, self._path)
-
-
-def _came_from_a_tool(session: Session) -> bool:
-    return isinstance(session.metadata.get("source"), dict)
 
 
 class Deletion:

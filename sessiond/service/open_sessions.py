@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -30,14 +30,12 @@ from sessiond.service.catalog import Catalog
 from sessiond.service.eviction import Eviction
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.service.open_session import OpenSession
+from sessiond.service.removals import Removals
 from sessiond.service.size_limits import most_shown
 from sessiond.service.subscribers import Peer
 from sessiond.store import port
 from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import SavedSession, Store
-
-if TYPE_CHECKING:
-    from sessiond.service.deletion import Removals
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -35,12 +35,13 @@ from sessiond.schema.types import Parent, SessionInfo
 from sessiond.service import paging, presentation
 from sessiond.service.catalog import Catalog
 from sessiond.service.creation import begin, belonging
-from sessiond.service.deletion import Deletion, Removals
+from sessiond.service.deletion import Deletion
 from sessiond.service.find import Finder
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
 from sessiond.service.planning import Draft
+from sessiond.service.removals import Removals
 from sessiond.service.subscribers import EarlyReply, Peer, send_restored
 from sessiond.service.transfer import Transfer
 from sessiond.store.move_guard import MoveGuard

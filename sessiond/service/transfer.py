@@ -23,11 +23,11 @@ from sessiond.service.offload import heavy
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.output_paths import outside
+from sessiond.service.removals import Removals
 from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
-    from sessiond.service.deletion import Removals
     from sessiond.service.followed_sources import FollowedSources
     from sessiond.service.imported_session import ImportTarget
     from sessiond.service.intake import Intake, Progress

@@ -255,7 +255,7 @@ async def test_a_folder_that_cannot_be_watched_is_compared(
 ) -> None:
     """Now and then, and the status says why; what was read in between does not hide it."""
 
-    async def full(*_: object) -> None:
+    async def full(*_: object, links: bool) -> None:
         raise OSError(28, "inotify watch limit reached")
 
     monkeypatch.setattr(follow.Hints, "open", full)
@@ -274,11 +274,11 @@ async def test_a_folder_is_watched_as_soon_as_it_can_be(
     """There were no file descriptors when it was found; then its problem is over."""
     real, left = follow.Hints.open, [1, 1]
 
-    async def later(self: Any, *args: Any) -> None:
+    async def later(self: Any, *args: Any, links: bool) -> None:
         if left:
             left.pop()
             raise OSError(errno.EMFILE, "Too many open files")
-        await real(self, *args)
+        await real(self, *args, links=links)
 
     monkeypatch.setattr(follow.Hints, "open", later)
     monkeypatch.setattr(follow, "_COMPARE_S", 0.05)

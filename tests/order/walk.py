@@ -95,7 +95,7 @@ ROWS: dict[str, tuple[str, Params]] = {
 """Every request that takes its place in some order. What `store/adopt` and `daemon/backup` see and hold up has tests of its own, for they
 are about the whole home.
 """
-APART = ("store/adopt", "daemon/backup", "daemon/follow")
+APART = ("store/adopt", "daemon/backup", "daemon/follow", "session/listChanged")
 
 Pair = tuple[str, str]
 

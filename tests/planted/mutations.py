@@ -3007,21 +3007,21 @@ MUTATIONS = [
         "formats/jsonl_reader.py",
         "        if known is None and (self._displaced or self._seqs.get(seq, message_id) != message_id):\n",
         "        if known is None and self._seqs.get(seq, message_id) != message_id:\n",
-        ("tests/service/test_git_merges.py", "-k", "keep_their_order"),
+        ("tests/store/test_git_merges.py", "-k", "keep_their_order"),
     ),
     Planted(
         "what the daemon wrote after a merge is numbered again",
         "formats/jsonl_reader.py",
         "            elif one.own > last and not new and one.own not in self._seqs:\n",
         "            elif one.own < 0:\n",
-        ("tests/service/test_git_merges.py", "-k", "keep_their_order"),
+        ("tests/store/test_git_merges.py", "-k", "keep_their_order"),
     ),
     Planted(
         "a mark of a conflict is kept as a strange line",
         "formats/jsonl_reader.py",
         '                return "mark"\n',
         '                return "strange"\n',
-        ("tests/service/test_git_merges.py", "-k", "conflict"),
+        ("tests/store/test_git_merges.py", "-k", "conflict"),
     ),
     # Places that are followed
     Planted(

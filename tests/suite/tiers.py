@@ -132,6 +132,7 @@ TABLE: dict[str, Tier] = {
     "tests/store": _U,
     "tests/store/test_crash.py": _R,
     "tests/store/test_expiry.py": _R,
+    "tests/store/test_git_merges.py": _R,
     "tests/store/test_making.py": _R,
     "tests/suite/test_tiers.py": _U,
     "tests/surroundings/test_descriptors.py": _A,
