@@ -3151,14 +3151,14 @@ MUTATIONS = [
         "importers/registry.py",
         "    if outputs := fingerprint_beside(path):\n",
         "    if outputs := fingerprint_beside(path)[:0]:\n",
-        ("tests/service/test_kept_output.py",),
+        ("tests/service/test_outputs_beside.py",),
     ),
     Planted(
         "the words of an output go with its file",
         "importers/kept_output.py",
         """        return shown if text.strip() in shown else f"{shown}\\n\\n{text}", note\n""",
         "        return text, note\n",
-        ("tests/service/test_kept_output.py",),
+        ("tests/service/test_outputs_beside.py",),
     ),
     Planted(
         "what a thread of llm goes on with has the time of its first turn",

@@ -121,3 +121,10 @@ def test_each_promise_names_its_tier() -> None:
     rows = page.partition("| --- | --- | --- | --- | --- |\n")[2].partition("\n\n")[0].splitlines()
     assert len(rows) > 70
     assert all(row.split(" | ")[2] for row in rows)
+
+
+def test_two_files_of_tests_have_one_name_only_in_packages() -> None:
+    """Otherwise the second cannot be imported, or the first, by the order in which they are found."""
+    loose = [path for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    names = [path.name for path in loose]
+    assert [path for path in loose if names.count(path.name) > 1] == []
