@@ -251,7 +251,7 @@ class Follower:
         while self._places.get((place.tool, place.path)) is place:
             try:
                 await self._catch_up(place)
-            except Exception as error:  # for example, there was no file descriptor left
+            except Exception as error:  # out of file descriptors, for example
                 await asyncio.sleep(self._failing(place.path, place, error))
             else:
                 self._passed(place.path, place)
@@ -359,9 +359,9 @@ class Follower:
                     await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
 
     async def _take(self, path: str, place: _Place, *, small: bool) -> None:
-        place.linked |= await FOLLOWING.run(_links, [path])
-        source: str = await FOLLOWING.run(registry.source_of, path)
-        kind, size = await FOLLOWING.run(_kind, path)
+        source, kind, size, is_link = await FOLLOWING.run(_examined, path)
+        if is_link:
+            place.linked.add(path)
         if source != path and place.covers(source):
             self._note(place, [source])
         elif kind == "folder":
@@ -430,6 +430,11 @@ def _marks(paths: Iterable[str]) -> dict[str, str | None]:
         with contextlib.suppress(OSError):
             found[path] = registry.fingerprint(path)
     return found
+
+
+def _examined(path: str) -> tuple[str, str, int, bool]:
+    """The file to import, the kind and size of `path` as `_kind` says, and whether it is a link."""
+    return registry.source_of(path), *_kind(path), os.path.islink(path)
 
 
 def _kind(path: str) -> tuple[str, int]:

@@ -54,8 +54,8 @@ def _free(text: str, start: int) -> int:
 
 
 def _behind_stub(text: str, at: int, error: json.JSONDecodeError) -> int:
-    """Where the next record may begin if there is none at `at`. Never far before the error, so that no part of a line is read
-    more than twice.
+    """Where to look for the next record if the one at `at` is broken. The search starts close to the error, so no part of a line
+    is read more than twice.
     """
     wrong = error.pos
     if wrong >= len(text) or error.msg.startswith("Unterminated"):
@@ -70,7 +70,7 @@ def _behind_stub(text: str, at: int, error: json.JSONDecodeError) -> int:
 
 
 def pieces_of(line: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The records, and what is between them, each with whether it is a record. Nothing if there is no record on the line."""
+    """Splits a line into records and the text between them, as (bytes, is_record). Yields nothing if the line has no records."""
     at = 0
     for start, end in whole_records(line):
         yield from _between(line[at:start])

@@ -241,7 +241,7 @@ class _Tree:
                 self._parents[again] = after
 
     def _turn(self, number: int) -> int:
-        """The turn that a record of the tool's own came after; -1 if there is none."""
+        """The nearest turn at or above a record, skipping the tool's own records; -1 if there is none."""
         for _ in range(_CLIMB):
             if number < 0 or self._kinds[number] != OTHER:
                 return number

@@ -251,15 +251,14 @@ class Grown(ImportedSession):
         await self._held.one.change(plan)
 
     async def _has_moved(self, here: JsonObject) -> bool:
-        """Whether the session's source is where it was not when the session was given this `metadata.source`."""
+        """Whether the session's `metadata.source` names a path that its source has left."""
         path = here.get("path")
-        if (
-            not isinstance(path, str) or path == self.path or self.place.store.shared
-        ):  # it may be there on another machine
+        if not isinstance(path, str) or path == self.path:
             return False
-        return path == self._known.moved_from or not await (FOLLOWING if self._followed else IMPORTING).call(
-            os.path.lexists, path
-        )
+        if self.place.store.shared:  # it may still be there on another machine
+            return False
+        threads = FOLLOWING if self._followed else IMPORTING
+        return path == self._known.moved_from or not await threads.call(os.path.lexists, path)
 
     def _metadata(self, session: Session, mark: str | None, *, back: bool) -> JsonObject | None:
         """`back`: the source has been away, and is at this path now."""

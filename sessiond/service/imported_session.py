@@ -14,6 +14,7 @@ from contextlib import ExitStack
 import msgspec
 
 from sessiond.errors import AlreadyExists, SessiondError, SessionNotFound, Unavailable
+from sessiond.fs import FOLLOWING, IMPORTING
 from sessiond.importers.record import SessionStart, digest_of
 from sessiond.importers.source_file import mapped
 from sessiond.index.values import IndexedInfo
@@ -71,12 +72,13 @@ class ImportTarget:
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
 
-    async def known(self, local_id: str, path: str) -> Known:
+    async def known(self, local_id: str, path: str, *, followed: bool) -> Known:
         """Unavailable if that cannot be found out now."""
         found = await self.ledger.recall(self.store.name, local_id)
         before, moved_from = found.by_path.get(path), None
-        if before is None and found.by_path:  # where the file is no longer, it was moved from
-            gone = [one for one in found.by_path if not await asyncio.to_thread(os.path.lexists, one)]
+        if before is None and found.by_path:  # the file is new here; if it has left a path we know, it was moved
+            threads = FOLLOWING if followed else IMPORTING
+            gone = await threads.call(_missing, list(found.by_path))
             moved_from = max(gone, key=lambda one: len(found.by_path[one].messages), default=None)
             before = None if moved_from is None else found.by_path[moved_from]
         has_arrived = any(one.arrived for one in found.by_path.values())
@@ -401,6 +403,10 @@ def fields_said(info: JsonObject) -> dict[str, bytes]:
     """What the source says of the session, as in `SourceDigest.fields`."""
     metadata = {key: value for key, value in mapped(info.get("metadata")).items() if key != "source"}
     return digests({key: info.get(key) for key in (*SAID_FIELDS, "updatedAt")}) | digests(metadata, "metadata.")
+
+
+def _missing(paths: Sequence[str]) -> list[str]:
+    return [path for path in paths if not os.path.lexists(path)]
 
 
 def remember_mark(info: JsonObject, mark: str) -> None:

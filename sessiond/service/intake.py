@@ -273,7 +273,7 @@ class Intake:
                 await self._vanished(file.found.path, had - file.local_ids)
             if file.found.sure or file.kept:  # otherwise it is not this tool's at all
                 self._tally.of(file.found.importer).unknown.update(file.unknown)
-                written = await asyncio.to_thread(changed_at, file.found.path)
+                written = await self._threads.call(changed_at, file.found.path)
                 self._tally.read(file.found.importer, file.newest, written)
             if not file.found.sure and not file.kept and not file.explained:
                 self._tally.warn(file.found.path, None, f"contains no records of {file.found.importer}")
@@ -401,7 +401,7 @@ class Intake:
     async def _known(self, start: SessionStart, file: _File) -> Known:
         """Unavailable if it cannot be found out, and nobody asked for this import: it must wait then."""
         try:
-            return await self._place.known(start.suggested_id, file.found.path)
+            return await self._place.known(start.suggested_id, file.found.path, followed=self._wanted.followed)
         except Unavailable:
             if self._wanted.followed:
                 raise

@@ -67,7 +67,7 @@ class Removals:
         task.add_done_callback(self._noting.discard)
 
     async def copy_to(self, path: str) -> bool:
-        """Copy the ledger; False if there is none. Unavailable, OSError."""
+        """Copies the ledger to `path`, and returns whether there was one to copy. Unavailable, OSError."""
         if not await self._is_there():
             return False
         ledger = await asyncio.to_thread(self.load)

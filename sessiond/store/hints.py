@@ -178,7 +178,8 @@ class Folders:
             self._folders.pop(one.watch, None)
         elif folder is not None and one.name and not one.name.startswith("."):
             name = posixpath.join(folder, one.name)
-            if (one.mask & inotify.IS_DIR or self._is_linked(name)) and self._inner(name):
+            is_folder = one.mask & inotify.IS_DIR or (one.mask & (_COMES | _GOES) and self._is_linked(name))
+            if is_folder and self._inner(name):
                 if one.mask & _GOES:
                     self._drop(name)
                 elif one.mask & _COMES:
