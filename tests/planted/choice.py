@@ -1,6 +1,7 @@
 """Which planted bugs an everyday run plants: those near what has changed, and ten others, which are others after each commit.
 
-All of them take a quarter of an hour; `sh tests/run --all` and `pytest tests/planted` plant them all.
+Of those near a large change it plants thirty, which are others after each commit, too. All of them take three quarters of an hour;
+`sh tests/run --all` and `pytest tests/planted` plant them all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from tests.planted.mutations import Planted
 
 ROOT = Path(__file__).resolve().parents[2]
+NEAR = 30
 OTHERS = 10
 
 
@@ -19,8 +21,13 @@ def chosen(bugs: Sequence[Planted], changed: set[str], turn: int) -> list[Plante
     """`changed`: files, from the root of the project. `turn`: a number that grows with each commit."""
     near = [one for one in bugs if changed.intersection((f"sessiond/{one.file}", *one.tests))]
     others = [one for one in bugs if one not in near]
-    begin = turn * OTHERS % max(1, len(others))
-    return near + (others[begin:] + others[:begin])[:OTHERS]
+    return _turn_of(near, NEAR, turn) + _turn_of(others, OTHERS, turn)
+
+
+def _turn_of(bugs: list[Planted], count: int, turn: int) -> list[Planted]:
+    """At most `count` of them, the next ones at each turn."""
+    begin = turn * count % max(1, len(bugs))
+    return (bugs[begin:] + bugs[:begin])[:count]
 
 
 def changed_since_release() -> set[str]:

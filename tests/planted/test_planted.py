@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.planted.choice import OTHERS, changed_since_release, chosen, commits
+from tests.planted.choice import NEAR, OTHERS, changed_since_release, chosen, commits
 from tests.planted.mutations import MUTATIONS, Planted
 from tests.suite.tiers import Tier
 
@@ -73,6 +73,12 @@ def test_those_near_a_change_are_planted_and_ten_others_in_turn() -> None:
         one.name for one in MUTATIONS
     }
     assert len(chosen(MUTATIONS, set(), 5)) == OTHERS
+    everywhere = {f"sessiond/{one.file}" for one in MUTATIONS}
+    turns = math.ceil(len(MUTATIONS) / NEAR)
+    assert {len(chosen(MUTATIONS, everywhere, turn)) for turn in range(turns)} == {NEAR}
+    assert {one.name for turn in range(turns) for one in chosen(MUTATIONS, everywhere, turn)} == {
+        one.name for one in MUTATIONS
+    }
 
 
 def test_a_planted_bug_is_caught(bug: Planted, original: Path) -> None:
