@@ -31,6 +31,7 @@ from sessiond.client import aconnect
 from sessiond.client.aio.client import AsyncSessiond
 from sessiond.client.types import Message, SessionInfo
 from sessiond.errors import SessiondError, SessionNotFound
+from sessiond.folders import folder_key
 from sessiond.limits import ACP_CONTEXT_CHARS
 
 PAGE = 100
@@ -82,7 +83,7 @@ async def _list(client: AsyncSessiond, cwd: Any, cursor: Any) -> dict[str, Any]:
         about = info.metadata.get("acp")
         if not info.session_id.startswith(PREFIX) or not isinstance(about, dict) or not info.message_count:
             continue
-        if isinstance(cwd, str) and info.cwd != cwd:
+        if isinstance(cwd, str) and (info.cwd is None or folder_key(info.cwd) != folder_key(cwd)):
             continue
         count += 1
         if count <= begin:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sessiond.cli.paths import label
+from sessiond.folders import is_windows
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -43,6 +45,16 @@ def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[C
 session_id = click.argument("session_id", metavar="ID", shell_complete=sessions)
 
 
+class Folder(click.Path):
+    """A folder that sessions are of, as an absolute path. It need not be on this machine, and may be one of Windows."""
+
+    def __init__(self) -> None:
+        super().__init__(resolve_path=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_windows(os.fsdecode(value)) else super().convert(value, param, ctx)
+
+
 def filters(command: F) -> F:
     """The filters of `session/list` and `session/search`; `filter_of` turns them into the request's `filter`."""
     options = [
@@ -52,7 +64,7 @@ def filters(command: F) -> F:
         click.option("--tool", help="Only sessions imported from this tool; sessiond: those that were not imported."),
         click.option(
             "--cwd",
-            type=click.Path(resolve_path=True),
+            type=Folder(),
             help="Only sessions of this folder (search: also of those below).",
         ),
         click.option("--since", metavar="TIME", help="Only sessions changed at or after TIME (RFC 3339, or a date)."),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists, filter_of
+from sessiond.cli.options import Folder, as_json, check_exists, filter_of
 from sessiond.cli.output import for_people, note, one_line, print_json, say
 from sessiond.cli.terminal import Paint, color, colored
 
@@ -23,7 +23,7 @@ _KINDS = ("day", "month", "model", "tool", "project", "session")
 @click.option("--tool", help="Only sessions of this tool, such as codex; sessiond: those that were not imported.")
 @click.option("--store", help="Only sessions in this store.")
 @click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; repeat it to require several.")
-@click.option("--cwd", type=click.Path(resolve_path=True), help="Only sessions of this folder.")
+@click.option("--cwd", type=Folder(), help="Only sessions of this folder.")
 @click.option(
     "--prices", metavar="FILE", type=click.Path(),
     help="Compute costs from this file (JSON in LiteLLM's shape) instead of what the tools said.",

@@ -11,6 +11,7 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares the pure 
     snippets   which piece of a text is shown           (pure)
     chunks     texts <-> stored bytes                   (pure)
     filters    filters of a request -> SQL conditions   (pure)
+    functions  what these may call, for each connection
     cursors    opaque cursors and the pages they hold
     schema     the file: creating, checking, replacing it
     prepared   messages -> everything that is written for them  (pure)

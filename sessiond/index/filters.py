@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from sessiond.errors import InvalidParams
+from sessiond.folders import folder_key
 from sessiond.index.schema import ARCHIVED, DELETED, LIVE
 from sessiond.index.sessions import shelf_of
 from sessiond.index.values import IndexedInfo
@@ -122,8 +123,7 @@ def session_conditions(
     if wanted.model is not None:
         conditions.add("s.model = ?", wanted.model)
     if wanted.cwd is not None:
-        bare = wanted.cwd.rstrip("/")
-        conditions.add("s.cwd IN (?, ?)", bare or "/", bare + "/")
+        conditions.add(*_of_folder(wanted.cwd))
     for tag in wanted.tags:
         conditions.add("s.no IN (SELECT no FROM tag WHERE tag = ?)", tag)
     if wanted.name is not None:
@@ -141,14 +141,13 @@ def session_conditions(
 def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, int]) -> bool:
     """Check the conditions of `session_conditions` for a session that has no row yet. `keys`: its `keys_of`."""
     updated, _, name_key, _ = keys
-    bare = None if wanted.cwd is None else wanted.cwd.rstrip("/")
     return (
         shelf_of(info) == wanted.shelf
         and (info.archived or not (wanted.deleted and wanted.archived))
         and wanted.session_id in (None, info.session_id)
         and wanted.store in (None, info.store)
         and wanted.model in (None, info.model)
-        and (bare is None or info.cwd in (bare or "/", bare + "/"))
+        and (wanted.cwd is None or (info.cwd is not None and folder_key(info.cwd) == folder_key(wanted.cwd)))
         and all(tag in info.tags for tag in wanted.tags)
         and (wanted.since is None or updated >= wanted.since)
         and (wanted.until is None or updated < wanted.until)
@@ -156,6 +155,16 @@ def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, in
         and wanted.tool in (None, tool_of(info.metadata))
         and (wanted.parent is None or (info.parent or {}).get("sessionId") == wanted.parent)
     )
+
+
+def _of_folder(asked: str) -> tuple[str, *tuple[str, ...]]:
+    """A condition and its values. The function is called only for rows whose folder may be written in another way."""
+    key = folder_key(asked)
+    if key.startswith(("/mnt/", "//")):
+        return "folder_key(s.cwd) = ?", key
+    bare = key.rstrip("/")
+    sql = "(s.cwd IN (?, ?) OR (substr(s.cwd, 1, 2) IN ('\\\\', '//') AND folder_key(s.cwd) = ?))"
+    return sql, bare or "/", bare + "/", key
 
 
 def _text(value: Any, field: str) -> str:

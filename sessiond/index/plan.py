@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from sessiond.folders import is_within
 from sessiond.index.filters import CheckedFilter, Conditions, session_conditions
 from sessiond.index.query import Atom, PhraseTerm, Query, Where
 from sessiond.index.schema import MESSAGE, NAME, ZONE_BITS, zone
@@ -164,7 +165,7 @@ class _Compiler:
             return self.conditions.bind(
                 "doc.session IN (SELECT no FROM tag WHERE tag IN (SELECT value FROM json_each(?)))", tags
             )
-        matches = {"cwd": _within_folder, "model": _names_model, "store": str.__eq__}[where.key]
+        matches = {"cwd": is_within, "model": _names_model, "store": str.__eq__}[where.key]
         among = self._among(
             f"SELECT DISTINCT {where.key} FROM session WHERE {where.key} IS NOT NULL",  # noqa: S608
             lambda found: matches(found, text),
@@ -174,14 +175,6 @@ class _Compiler:
 
     def _among(self, sql: str, matches: Callable[[str], bool]) -> str:
         return json.dumps([value for (value,) in self._db.execute(sql) if matches(value)])
-
-
-def _within_folder(cwd: str, asked: str) -> bool:
-    """`/a/b` is that folder and everything below it; `b/c` any folder of that name and everything below it."""
-    inside = f"/{cwd.strip('/')}/".casefold()
-    bare = asked.strip("/").casefold()
-    wanted = f"/{bare}/" if bare else "/"
-    return inside.startswith(wanted) if asked.startswith("/") else wanted in inside
 
 
 def _names_model(model: str, asked: str) -> bool:

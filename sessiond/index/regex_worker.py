@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from sessiond.index.chunks import DamagedChunk, decompress
+from sessiond.index.functions import define_functions
 from sessiond.index.narrowing import NEVER, Need, has_parts, in_words, match_expression, needed
 from sessiond.index.scanning import first_match, scanned
 from sessiond.index.sieve import sieve
@@ -86,6 +87,7 @@ def _answered(request: dict[str, Any]) -> dict[str, Any]:
 
 def _opened(path: str) -> sqlite3.Connection:
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0, isolation_level=None)
+    define_functions(db)
     db.execute("BEGIN")
     return db
 

@@ -29,6 +29,7 @@ import msgspec
 
 from sessiond.index import tokens
 from sessiond.index.chunks import DamagedChunk, decompress
+from sessiond.index.functions import define_functions
 
 APPLICATION_ID = 0x53455344  # "SESD"
 VERSION = 5
@@ -98,6 +99,7 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
     try:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA temp_store = MEMORY")
+        define_functions(db)
         if reading:
             db.execute("PRAGMA cache_size = -32768")
             db.execute("PRAGMA query_only = ON")  # no mmap: truncation of the file would kill the daemon

@@ -73,9 +73,12 @@ class Docs:
     """The index, read-only. `instance` identifies it; another file in its place has another one."""
 
     def __init__(self, path: str) -> None:
+        from sessiond.index.functions import define_functions
+
         uri = f"file:{quote(os.fsencode(path))}?mode=ro"
         self._db = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA query_only = ON")
+        define_functions(self._db)
         self._path = path
         self._file = _identity(path)
         self.instance: str = self._db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]

@@ -14,6 +14,7 @@ from sessiond.client.aio.client import AsyncSessiond
 from sessiond.client.types import SessionInfo
 from sessiond.endpoint import user_home
 from sessiond.errors import DaemonUnreachable, SessiondError, SessionNotFound
+from sessiond.folders import folder_key, is_windows
 from sessiond.mcp.refusals import Refused, no_session
 
 PRIVATE = "private"
@@ -41,16 +42,18 @@ class Scope:
 
 def is_in(cwd: str | None, root: str) -> bool:
     """Whether a folder is `root` or in it, by their names."""
-    if not cwd or not os.path.isabs(cwd):
+    if not cwd or not (os.path.isabs(cwd) or is_windows(cwd)):
         return False
-    path = os.path.normpath(cwd)
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    path = os.path.normpath(folder_key(cwd))
+    return f"{path.rstrip('/')}/".startswith(f"{folder_key(root).rstrip('/')}/")
 
 
 def folder_of(given: str) -> str:
     """An absolute path that a model gave. Refused for a relative one."""
     if given == "~" or given.startswith("~/"):
         given = user_home(os.environ) + given[1:]
+    if is_windows(given) and "\0" not in given:
+        return given
     if not os.path.isabs(given) or "\0" in given:
         raise Refused("`project` must be an absolute path, or begin with ~/. Call again with such a path.")
     return os.path.normpath(given)

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Mapping
 import msgspec
 
 from sessiond.errors import InvalidParams, Unavailable
+from sessiond.folders import folder_key
 from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery, UsageQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
@@ -279,11 +280,11 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
-    name = wanted.get("name")
+    name, cwd = wanted.get("name"), wanted.get("cwd")
     return (
         all(tag in info.tags for tag in wanted.get("tags", []))
         and wanted.get("model") in (None, info.model)
-        and wanted.get("cwd") in (None, info.cwd)
+        and (cwd is None or (info.cwd is not None and folder_key(info.cwd) == folder_key(cwd)))
         and (name is None or name.casefold() in (info.name or "").casefold())
         and wanted.get("since", "") <= info.updated_at
         and info.updated_at < wanted.get("until", "~")

@@ -104,3 +104,28 @@ def test_a_folder_and_those_in_it(home: Shell) -> None:
         assert found("--cwd", "/src/app", query) == {"at", "in"}, query
     assert found("--cwd", "/src/app", "-E", "l.ck") == {"at"}
     assert [line.split("\t")[0] for line in home("list", "--cwd", "/src/app").out.splitlines()] == ["at"]
+
+
+def test_a_folder_of_windows(home: Shell) -> None:
+    """However it is written at the command line, and in the session; live, deleted, and for what was used."""
+    usage = {"usage": {"inputTokens": 5, "outputTokens": 2}, "model": "m"}
+    with home.client() as client:
+        for session_id, cwd in (
+            ("win", r"C:\Src\App"),
+            ("wsl", "/mnt/c/src/app"),
+            ("net", r"\\Host\share\app"),
+            ("no", "/src"),
+        ):
+            said = [{"role": "assistant", "content": "lock", "metadata": usage}]
+            client.call("session/new", {"sessionId": session_id, "cwd": cwd, "messages": said})
+        client.call("session/new", {"sessionId": "gone", "cwd": "c:/src/app/", "messages": said})
+        client.call("session/delete", {"sessionId": "gone"})
+    for folder in (r"C:\src\app", "c:/Src/App/", "/mnt/c/Src/app", "/mnt/C/src/app"):
+        assert set(home("search", "-l", "--cwd", folder, "lock").out.split()) == {"win", "wsl"}, folder
+        assert set(home("search", "-l", "--cwd", folder, "-E", "l.ck").out.split()) == {"win", "wsl"}, folder
+        assert len(home("list", "--deleted", "--json", "--cwd", folder).json["sessions"]) == 1, folder
+        assert len(home("list", "--cwd", folder).out.splitlines()) == 2, folder
+    assert set(home("search", "-l", r"cwd:C:\src", "lock").out.split()) == {"win", "wsl"}
+    assert home("search", "-l", "--cwd", "//HOST/share/app", "lock").out.split() == ["net"]
+    home("new", "--id", "made", "--cwd", r"D:\work")
+    assert home("show", "--json", "made").json["session"]["cwd"] == r"D:\work"

@@ -10,6 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from sessiond.client import Sessiond
+from sessiond.mcp.scope import is_in
 from tests.mcp.served import REVISIONS, ask, refusal, served, words
 from tests.shell import Shell
 
@@ -276,3 +277,15 @@ async def test_a_window_stays_within_its_budget(home, daemon):
             if offset == one["chars"]:
                 break
         assert whole == long
+
+
+@pytest.mark.parametrize(
+    ("cwd", "root", "inside"),
+    [
+        (r"C:\Src\app", "/mnt/c/src", True), ("/mnt/c/src/app", r"c:\src", True), (r"C:\src2", "/mnt/c/src", False),
+        (r"C:\src\..\x", "/mnt/c/src", False), (r"\\Host\s\a", "//host/s", True), (r"\\wsl$\D\w\app", "/w", True),
+        ("/w/App", "/w/app", False), ("/W", "/w", False), ("C:app", "/mnt/c", False), ("app", "/", False),
+    ],
+)  # fmt: skip
+def test_a_scope_that_windows_names_otherwise(cwd: str, root: str, inside: bool) -> None:
+    assert is_in(cwd, root) is inside

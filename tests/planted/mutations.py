@@ -49,6 +49,28 @@ MUTATIONS = [
         "            at = lets.next(data, at + 40) if lets else end\n",
         ("tests/index/test_scanning.py",),
     ),
+    # Folders of Windows
+    Planted(
+        "case counts in a folder of Windows",
+        "folders.py",
+        """        return f"/mnt/{drive[1]}{_rest(path, drive.end())}".lower()""",
+        """        return f"/mnt/{drive[1]}{_rest(path, drive.end())}\"""",
+        ("tests/index/test_windows_folders.py",),
+    ),
+    Planted(
+        "a folder of Linux is not looked for under the name that Windows gives it",
+        "index/filters.py",
+        "substr(s.cwd, 1, 2) IN",
+        "substr(s.cwd, 1, 1) IN",
+        ("tests/index/test_windows_folders.py",),
+    ),
+    Planted(
+        "a pattern in a folder of Windows finds nothing",
+        "index/regex_worker.py",
+        "    define_functions(db)\n",
+        "",
+        ("tests/cli/test_filters.py", "-k", "windows"),
+    ),
     # The journal and the disk
     Planted(
         "a new segment's folder is not synced",

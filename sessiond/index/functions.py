@@ -1,0 +1,15 @@
+"""What the SQL conditions of a filter may call. Each connection that is asked with a filter defines it, in each process."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sessiond.folders import folder_key
+
+
+def define_functions(db: sqlite3.Connection) -> None:
+    db.create_function("folder_key", 1, _folder_key, deterministic=True)
+
+
+def _folder_key(cwd: object) -> str | None:
+    return folder_key(cwd) if isinstance(cwd, str) else None
