@@ -7,14 +7,14 @@ import os
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json
+from sessiond.cli.options import NamedFile, as_json
 from sessiond.cli.output import count, print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.client import requests
 
 
 @click.command("adopt", short_help="Make another tool's session folder a store, in place.")
-@click.argument("path", type=click.Path(exists=True, file_okay=False))
+@click.argument("path", type=NamedFile(exists=True, file_okay=False))
 @click.option("--name", help="The store's name; by default made from the folder's name.")
 @click.option("-f", "--format", "form", help="jsonl, amacs, cortex, agent-q, theia or sibyl; detected by default.")
 @as_json

@@ -14,7 +14,7 @@ import msgspec
 from sessiond.cli import EX_FAILED
 from sessiond.cli import backup_sealed as sealed
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json
+from sessiond.cli.options import NamedFile, as_json
 from sessiond.cli.output import clean, count, print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.client import requests
@@ -27,14 +27,12 @@ Report = Callable[[Progress], None]
 
 
 @click.command("backup", short_help="Make a consistent copy of everything, or verify one.")
-@click.argument("path", metavar="PATH", type=click.Path())
+@click.argument("path", metavar="PATH", type=NamedFile())
 @click.option("--verify", is_flag=True, help="Check the backup in PATH: checksums, sessions, journal. Needs no daemon.")
 @click.option("--encrypt", is_flag=True, help="Write one encrypted file instead of a folder. Needs --key-file.")
+@click.option("--decrypt", metavar="DIR", type=NamedFile(), help="Make the folder DIR of the encrypted backup in PATH.")
 @click.option(
-    "--decrypt", metavar="DIR", type=click.Path(), help="Make the folder DIR of the encrypted backup in PATH."
-)
-@click.option(
-    "--key-file", type=click.Path(exists=True, dir_okay=False), help="The key; `sessiond store key new` makes one."
+    "--key-file", type=NamedFile(exists=True, dir_okay=False), help="The key; `sessiond store key new` makes one."
 )
 @as_json
 def command(path: str, verify: bool, encrypt: bool, decrypt: str | None, key_file: str | None, as_json: bool) -> int:

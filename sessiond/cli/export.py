@@ -33,7 +33,7 @@ FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthro
     "-o",
     "--output",
     type=click.Path(),
-    help="Write to this file; several sessions: a file each in this folder.",
+    help="Write to this file; several sessions: a file each in this folder. - is standard output, as without it.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that already exist.")
 @click.option("--redact", is_flag=True, help="Blank whatever looks like a key or token, home folders and user names.")
@@ -51,6 +51,7 @@ def command(
     """
     from sessiond.cli.export_run import Exporter, Folder, single
 
+    output = None if output == "-" else output
     filtered = any(given.values())
     if session_ids and (filtered or everything):
         raise click.UsageError("Name sessions, or select them with --all or a filter, but not both.")

@@ -7,7 +7,7 @@ import os
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json
+from sessiond.cli.options import NamedFile, as_json
 from sessiond.cli.output import clean, count, local_time, print_json, say, table
 from sessiond.client import requests
 from sessiond.client.daemon_types import Followed
@@ -19,7 +19,7 @@ _paths = click.option(
     "--path",
     "paths",
     multiple=True,
-    type=click.Path(path_type=str),
+    type=NamedFile(path_type=str),
     metavar="PATH",
     help="A folder or file of the TOOL's in another place; may be repeated.",
 )

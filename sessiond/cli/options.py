@@ -55,6 +55,19 @@ class Folder(click.Path):
         return value if is_windows(os.fsdecode(value)) else super().convert(value, param, ctx)
 
 
+class NamedFile(click.Path):
+    """A path where standard input or output will not do, because it is read twice, by the daemon, or is a folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-":
+            self.fail(
+                "'-' would be standard input or output, which will not do here; name a file (./- for one called that)",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 def filters(command: F) -> F:
     """The filters of `session/list` and `session/search`; `filter_of` turns them into the request's `filter`."""
     options = [

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import Folder, as_json, check_exists, filter_of
+from sessiond.cli.options import Folder, NamedFile, as_json, check_exists, filter_of
 from sessiond.cli.output import for_people, note, one_line, print_json, say
 from sessiond.cli.terminal import Paint, color, colored
 
@@ -25,7 +25,7 @@ _KINDS = ("day", "month", "model", "tool", "project", "session")
 @click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; repeat it to require several.")
 @click.option("--cwd", type=Folder(), help="Only sessions of this folder.")
 @click.option(
-    "--prices", metavar="FILE", type=click.Path(),
+    "--prices", metavar="FILE", type=NamedFile(),
     help="Compute costs from this file (JSON in LiteLLM's shape) instead of what the tools said.",
 )  # fmt: skip
 @click.option("--time-zone", metavar="NAME", help="Count days and months in this zone (default: this machine's).")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sessiond import config as configuration
-from sessiond.cli.options import as_json
+from sessiond.cli.options import NamedFile, as_json
 from sessiond.cli.output import count, print_json, say, table
 from sessiond.cli.store_key import key
 from sessiond.endpoint import Places, places
@@ -31,7 +31,7 @@ def _where(command: F) -> F:
     """The options that say where a hub is."""
     for option in (
         click.option(
-            "--password-file", type=click.Path(exists=True, dir_okay=False), help="A file with the role's password."
+            "--password-file", type=NamedFile(exists=True, dir_okay=False), help="A file with the role's password."
         ),
         click.option("--service", help="Instead of a URL: the name of a service in pg_service.conf."),
         click.option("--url", help="postgresql://ROLE@HOST/DATABASE, without a password."),
@@ -133,7 +133,7 @@ def members(
 @click.option(
     "--as", "local", metavar="NAME", help="What the store is called on this machine; its name on the hub by default."
 )
-@click.option("--key-file", type=click.Path(exists=True, dir_okay=False), help="The key of an encrypted store.")
+@click.option("--key-file", type=NamedFile(exists=True, dir_okay=False), help="The key of an encrypted store.")
 @click.option("--listen-url", help="A direct way to the server, where the URL leads to a pooler such as pgbouncer.")
 @click.option(
     "--offline", type=click.Choice(["queue", "refuse"]), default="queue", show_default=True,

@@ -7,12 +7,13 @@ import os
 
 import click
 
+from sessiond.cli.options import NamedFile
 from sessiond.cli.output import say
 from sessiond.errors import ConfigError, Unavailable
 from sessiond.fs import RealFileSystem, atomic_write
 from sessiond.hub.keys import Key, file_of, must_be_new, new_key, read_keys
 
-_file = click.argument("file", type=click.Path(dir_okay=False))
+_file = click.argument("file", type=NamedFile(dir_okay=False))
 
 
 @click.group("key", short_help="Make, show and rotate the key of an encrypted store.")

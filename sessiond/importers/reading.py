@@ -44,7 +44,7 @@ class SourceReading:
     """Reads one file with its importer."""
 
     def __init__(self, importer: str, path: str, counter: Counter) -> None:
-        self._stream: Iterator[Event] = registry.BY_NAME[importer].read(path, counter.open)
+        self._stream: Iterator[Event] = registry.read(importer, path, counter.open)
         self._counter = counter
         self._broken: Exception | None = None
 

@@ -46,7 +46,7 @@ from sessiond.importers.opencode import OpenCode
 from sessiond.importers.openhands import OpenHands
 from sessiond.importers.pi import Pi
 from sessiond.importers.qwen import Qwen
-from sessiond.importers.record import Importer, SkippedLine, open_source
+from sessiond.importers.record import Event, Importer, Opener, SkippedLine, open_source
 from sessiond.importers.roo import KiloCode, RooCode
 from sessiond.importers.specstory import SpecStory
 from sessiond.importers.tool import Tool, Verified
@@ -61,7 +61,20 @@ _CERTAIN = 80
 """From this score on, a file belongs to its tool, even if the user named another one."""
 MAX_FILES = 200_000
 MAX_DEPTH = 32
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3", ".vscdb")
+_SUFFIXES = (
+    ".jsonl",
+    ".ndjson",
+    ".json",
+    ".md",
+    ".markdown",
+    ".org",
+    ".txt",
+    ".db",
+    ".sqlite",
+    ".sqlite3",
+    ".vscdb",
+    ".zip",
+)
 _PACKED = ".zst"
 """Codex packs old rollouts as `.jsonl.zst`."""
 _ENDINGS = (".jsonl", ".json", ".md", ".db")
@@ -112,6 +125,9 @@ IMPORTERS: tuple[Importer, ...] = (
     Acpx(),
     Messages(),
 )
+ZIPPED = ("chatgpt", "claude-ai", "gemini-takeout", "librechat", "open-webui")
+"""Those of which people get exports, as ZIP files."""
+_ZIPS = (b"PK\x03\x04", b"PK\x05\x06")
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
 _failed = Misfits(logging.getLogger(__name__), "failed")
 """Importers that could not look at a file or for their places."""
@@ -316,6 +332,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
             return Found(NATIVE, path, os.path.getsize(path))
         if not named and source_of(path) == transcript_of(path):
             return None  # an output of a tool's, whatever it looks like
+        if _is_zip(path):
+            return _in_zip(path, format, named=named)
         scores = _scores(path)
         # Under another ending, a record of JSON Lines that is being written would pass for a document.
         if named and not scores and not path.removesuffix(_PACKED).endswith(LINE_SUFFIXES):
@@ -336,6 +354,36 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     if surest is not None and format in (None, surest.name):
         return Found(surest.name, path, size)
     return SkippedLine(path, None, "not a file of any known tool") if named else None
+
+
+def _is_zip(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) in _ZIPS
+
+
+def _in_zip(path: str, format: str | None, *, named: bool) -> Found | SkippedLine | None:
+    """The same for a ZIP file: whose export is in it. Raises OSError."""
+    from sessiond.importers import zipped  # few imports are of one
+
+    tools = [name for name in ZIPPED if format in (None, name)]
+    try:
+        inside = zipped.look(path, [BY_NAME[name] for name in tools])
+    except zipped.Refused as error:
+        return SkippedLine(path, None, str(error)) if named else None
+    if inside is not None:
+        return Found(inside.tool, path, inside.size)
+    whose = format if format in ZIPPED else "any known tool"
+    reason = f"a ZIP file without an export of {whose}; unpack it, and import the folder"
+    return SkippedLine(path, None, reason) if named else None
+
+
+def read(importer: str, path: str, open_: Opener) -> Iterator[Event]:
+    """What the importer reads of a file, or of an export's ZIP file. Raises OSError."""
+    if importer in ZIPPED and os.path.isfile(path) and _is_zip(path):
+        from sessiond.importers import zipped
+
+        return zipped.read(BY_NAME[importer], path, open_)
+    return BY_NAME[importer].read(path, open_)
 
 
 def _whose_part(path: str) -> str | None:

@@ -142,3 +142,47 @@ def test_23_a_new_file_has_the_mode_that_the_user_gives_to_files(
     target.chmod(0o604)
     assert talks("export", "one", "-o", str(target), "--overwrite").code == 0
     assert stat.S_IMODE(target.stat().st_mode) == 0o604
+
+
+def test_a_dash_is_standard_output(talks: Shell, tmp_path: Path) -> None:
+    """For one session and for several, as if no output was named; a file of that name needs a folder before it."""
+    for arguments in (
+        ("one",),
+        ("one", "-f", "json"),
+        ("one", "three"),
+        ("--all", "-f", "json"),
+        ("one", "--json"),
+        ("one", "--redact"),
+    ):
+        plain = talks("export", *arguments)
+        dash = talks("export", *arguments, "-o", "-")
+        assert (dash.code, dash.out) == (0, plain.out), arguments
+        assert "hello from one" in dash.out
+    several = talks("export", "one", "three", "-f", "html", "-o", "-")
+    assert (several.code, several.out) == (2, "")
+    assert "name a folder with --output" in several.err
+    named = subprocess.run(
+        [*talks.command(), "export", "one", "-o", "./-"],
+        env=talks.env,
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert named.stdout.endswith(b" bytes\n")
+    assert "hello from one" in (tmp_path / "-").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("import", "-"), ("backup", "-"), ("backup", "x", "--decrypt", "-"), ("backup", "x", "--encrypt", "--key-file", "-"),
+        ("stats", "--prices", "-"), ("store", "key", "new", "-"), ("store", "key", "show", "-"), ("adopt", "-"),
+        ("store", "join", "x", "--key-file", "-"), ("follow", "on", "codex", "--path", "-"), ("store", "create", "x", "--password-file", "-"),
+    ],
+)  # fmt: skip
+def test_a_dash_that_will_not_do(home: Shell, arguments: tuple[str, ...]) -> None:
+    """Where a stream cannot be read or written, it is refused with what to do."""
+    done = home(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "name a file (./- for one called that)" in " ".join(done.err.split())

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,3 +243,26 @@ def test_progress_says_files_sessions_messages_and_speed() -> None:
     """The words next to the bar."""
     progress = Progress(files=12, total_files=4000, sessions=1, messages=1200, bytes=30_000_000, total_bytes=1)
     assert progress_text(progress, 1.5) == "12/4,000 files  1 session  1,200 messages  20.0 MB/s"
+
+
+def test_an_export_as_a_zip_file(home: Shell, tmp_path: Path) -> None:
+    """It comes in once, whatever happens to be beside it, and leaves nothing behind; a second time nothing is new."""
+    nodes = {"a": {"id": "a", "parent": None, "children": [], "message": {
+        "id": "a", "author": {"role": "user"}, "create_time": 1.7e9, "content": {"content_type": "text", "parts": ["quokka"]}}}}  # fmt: skip
+    chat = {"title": "T", "create_time": 1.7e9, "update_time": 1.7e9, "mapping": nodes, "conversation_id": "c1"}
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("conversations-000.json", json.dumps([chat]))
+        file.writestr("file-1.png", b"\x89PNG")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    home.env["TMPDIR"] = str(temporary)
+    assert home("import", str(tmp_path)).out == "imported 1 session with 1 message\n"
+    assert home("import", str(path)).code == 0
+    assert len(home("list").out.splitlines()) == 1
+    assert home("search", "-l", "quokka").out != ""
+    assert list(temporary.iterdir()) == []
+    (tmp_path / "other.zip").write_bytes(b"PK\x03\x04 and nothing else")
+    done = home("import", str(tmp_path / "other.zip"))
+    assert done.code == 1
+    assert "damaged ZIP file" in done.err

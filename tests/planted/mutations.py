@@ -71,6 +71,36 @@ MUTATIONS = [
         "",
         ("tests/cli/test_filters.py", "-k", "windows"),
     ),
+    # Exports as ZIP files
+    Planted(
+        "a ZIP bomb is unpacked",
+        "importers/zipped.py",
+        "        if one.file_size > max(",
+        "        if one.file_size < 0 * max(",
+        ("tests/importers/test_zipped_exports.py", "-k", "says_why"),
+    ),
+    Planted(
+        "what somebody sent to the assistant passes for an export",
+        "importers/zipped.py",
+        "            if place not in (None, folder):\n                continue\n",
+        "",
+        ("tests/importers/test_zipped_exports.py", "-k", "is_the_folder or leads_out"),
+    ),
+    Planted(
+        "a damaged member of a ZIP file costs all that follow",
+        "importers/zipped.py",
+        "            except Damaged as error:\n",
+        "            except ZeroDivisionError as error:\n",
+        ("tests/importers/test_zipped_exports.py", "-k", "damaged_member"),
+    ),
+    # Standard streams
+    Planted(
+        "a file is called -",
+        "cli/export.py",
+        """    output = None if output == "-" else output\n""",
+        "",
+        ("tests/cli/test_export_command.py", "-k", "standard_output"),
+    ),
     # The journal and the disk
     Planted(
         "a new segment's folder is not synced",
