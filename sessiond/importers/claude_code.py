@@ -1,7 +1,8 @@
 """Claude Code: `~/.claude/projects/<folder>/<uuid>.jsonl`, one record per line, a tree by `parentUuid`.
 
 A file is a session, named after the file. Interleaved records of subagents stay in it (`metadata.sidechain`). A file
-whose records name another file's session belongs to a subagent, and its `parent` is that session. A fork names its parent.
+whose records name another file's session belongs to a subagent, and its `parent` is that session. A fork names its parent;
+a session that was resumed begins with its records. The tool shows a file as one talk, whatever its records name, and so do we.
 See docs/importers.md.
 """
 
@@ -17,7 +18,7 @@ from sessiond.importers.came_from import PARENT
 from sessiond.importers.claude_code_message import rest_of, tokens
 from sessiond.importers.claude_code_names import Names
 from sessiond.importers.claude_code_repeats import REPEAT, Repeats
-from sessiond.importers.claude_code_start import forked_from, start
+from sessiond.importers.claude_code_start import Continued, forked_from, start
 from sessiond.importers.claude_code_tree import Tree, tree_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import SessionDraft
@@ -78,10 +79,12 @@ class _Reader:
         self._before_start: list[JsonObject] = []
         self._has_parent = False
         self._forked_from: JsonObject | None = None
+        self._continued = Continued(self._draft)
 
     def feed(self, line: int, record: JsonObject) -> Sequence[Event]:
         # In a file that has each record twice, only one of the two may name it.
         self._forked_from = self._forked_from or forked_from(self._draft, record)
+        self._continued.take(record)
         fullest = self._repeats.take(line, record)
         return self._read(line, fullest) if fullest is not None else (SkippedLine(self._path, line, REPEAT),)
 
@@ -182,7 +185,7 @@ class _Reader:
             metadata["branch"] = True
 
     def end(self) -> Iterator[Event]:
-        parent = None if self._has_parent else self._forked_from
+        parent = None if self._has_parent else self._forked_from or self._continued.parent
         yield from self._draft.end(name=self._names.own(self._draft.has), parent=parent)
         yield from self._names.others(self._draft.has)
         if self._names.summaries and not self._draft.started:

@@ -29,6 +29,30 @@ def forked_from(draft: SessionDraft, record: JsonObject) -> JsonObject | None:
     return parent_of(draft.tool, origin) if origin != draft.source_id else None
 
 
+class Continued:
+    """Which session a file goes on from: it begins with records that name another session than the file, as a resumed session or
+    a copied file does, and then has its own. A file with no record of its own is that session under another name.
+    """
+
+    def __init__(self, draft: SessionDraft) -> None:
+        self._draft = draft
+        self._before: str | None = None
+        self._own = False
+
+    def take(self, record: JsonObject) -> None:
+        owner = record.get("sessionId")
+        if self._own or not isinstance(owner, str) or not owner or "parentUuid" not in record:
+            return
+        if owner == self._draft.source_id:
+            self._own = True
+        else:  # of several, each of which went on from the one before it, the last
+            self._before = owner
+
+    @property
+    def parent(self) -> JsonObject | None:
+        return parent_of(self._draft.tool, self._before) if self._own else None
+
+
 def _is_beside(path: str, owner: str) -> bool:
     """Whether the owner has a file: then this one is part of another session, not just a renamed copy of it."""
     return os.path.basename(owner) == owner and os.path.exists(os.path.join(os.path.dirname(path), owner + ".jsonl"))

@@ -12,6 +12,7 @@ from typing import Any
 from sessiond.importers import google_parts, usage
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.claude_code_repeats import REPEAT, Repeats
+from sessiond.importers.claude_code_start import Continued
 from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, Tree, TreeRecord, tree_of
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
@@ -62,8 +63,11 @@ class _Reader:
         self._ignored: Counter[str] = Counter()
         self._name: str | None = None
         self._first: str | None = None
+        self._came_from: JsonObject | None = None
+        self._continued = Continued(self._draft)
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
+        self._continued.take(record)
         fullest = self._repeats.take(line, record)
         if fullest is None:
             yield SkippedLine(self._path, line, REPEAT)
@@ -102,8 +106,9 @@ class _Reader:
     def _message(self, line: int, record: JsonObject, kind: str, parts: list[Any]) -> Iterator[Event]:
         if not self._draft.started:
             about = {key: record[key] for key in ("gitBranch", "version", "sessionId") if record.get(key)}
+            self._came_from = came_from(record)
             yield self._draft.start(
-                createdAt=record.get("timestamp"), cwd=record.get("cwd"), parent=came_from(record), metadata=about
+                createdAt=record.get("timestamp"), cwd=record.get("cwd"), parent=self._came_from, metadata=about
             )
         said, thinking, calls, results = google_parts.split(parts)
         metadata = {key: value for key, value in record.items() if key not in _USED}
@@ -148,6 +153,7 @@ class _Reader:
 
     def end(self) -> Iterator[Event]:
         first = " ".join(self._first.split())[:_NAME_CHARS] if self._first else None
-        yield from self._draft.end(name=self._name or first)
+        parent = None if self._came_from else self._continued.parent
+        yield from self._draft.end(name=self._name or first, parent=parent)
         for kind, count in sorted(self._ignored.items()):
             yield Ignored(self._path, kind, count)

@@ -71,6 +71,21 @@ MUTATIONS = [
         "",
         ("tests/cli/test_filters.py", "-k", "windows"),
     ),
+    # Records that name another session
+    Planted(
+        "a renamed file is a session that goes on from itself",
+        "importers/claude_code_start.py",
+        "self._before) if self._own else None",
+        "self._before)",
+        ("tests/importers/test_continued.py",),
+    ),
+    Planted(
+        "a session that was resumed does not say from which",
+        "importers/claude_code.py",
+        "self._forked_from or self._continued.parent",
+        "self._forked_from",
+        ("tests/importers/test_continued.py",),
+    ),
     # Exports as ZIP files
     Planted(
         "a ZIP bomb is unpacked",
