@@ -17,6 +17,7 @@ from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.gemini_message import messages
 from sessiond.importers.gemini_survey import Survey, entries, unknown_kind
+from sessiond.importers.kept_google import GeminiOutputs
 from sessiond.importers.lines import head_objects
 from sessiond.importers.record import Event, Opener, SkippedLine
 
@@ -59,6 +60,7 @@ class GeminiCli:
                 **({"sidechain": True} if parent else {}),
             },
         )
+        outputs = GeminiOutputs(path, open_)
         for entry in entries(path, open_):
             if isinstance(entry, SkippedLine):
                 yield entry
@@ -67,7 +69,7 @@ class GeminiCli:
             if (unknown := unknown_kind(record)) is not None:
                 draft.unknown(unknown)
             for message, marks in survey.counted(line, record):
-                yield from messages(draft, line, message, marks)
+                yield from messages(draft, line, message, marks, outputs)
         yield from draft.end(updatedAt=about.get("lastUpdated"))
 
 

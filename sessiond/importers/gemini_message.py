@@ -8,6 +8,8 @@ from typing import Any
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.google_parts import content, split
+from sessiond.importers.kept_google import GeminiOutputs
+from sessiond.importers.kept_output import KEY
 from sessiond.importers.record import Event
 from sessiond.importers.source_file import mapped
 from sessiond.importers.usage import apart, usage
@@ -40,7 +42,9 @@ def completed(record: JsonObject, later: Any) -> JsonObject:
     return {**record, "content": later}
 
 
-def messages(draft: SessionDraft, line: int, record: JsonObject, marks: JsonObject) -> Iterator[Event]:
+def messages(
+    draft: SessionDraft, line: int, record: JsonObject, marks: JsonObject, outputs: GeminiOutputs
+) -> Iterator[Event]:
     kind = record["type"]
     metadata = {key: value for key, value in record.items() if key not in _USED and value is not None}
     if kind not in ("user", "gemini"):
@@ -65,7 +69,7 @@ def messages(draft: SessionDraft, line: int, record: JsonObject, marks: JsonObje
     )
     for call in calls:
         if call.get("result") is not None:
-            yield from _result(draft, line, record, call)
+            yield from _result(draft, line, record, call, outputs)
 
 
 def _of_a_checkpoint(record: JsonObject) -> tuple[str | list[Any], str | None, list[JsonObject]]:
@@ -89,14 +93,19 @@ def _tokens(record: JsonObject) -> JsonObject:
     )
 
 
-def _result(draft: SessionDraft, line: int, record: JsonObject, call: JsonObject) -> Iterator[Event]:
+def _result(
+    draft: SessionDraft, line: int, record: JsonObject, call: JsonObject, outputs: GeminiOutputs
+) -> Iterator[Event]:
     """Gemini keeps a result inside its call; here it becomes a message with role `tool`, as for other tools."""
     result_id = f"{record['id']}-{call.get('id')}"
     metadata = {key: call[key] for key in ("status", "resultDisplay", "name") if call.get(key) is not None}
     time = call.get("timestamp") or record.get("timestamp")
+    said, kept = outputs.take(content(call["result"]))
+    if kept:
+        metadata[KEY] = kept
     yield from draft.message(
         "tool",
-        content(call["result"]),
+        said,
         line=line,
         id=result_id,
         time=time,

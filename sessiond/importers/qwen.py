@@ -15,6 +15,8 @@ from sessiond.importers.claude_code_repeats import REPEAT, Repeats
 from sessiond.importers.claude_code_start import Continued
 from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, Tree, TreeRecord, tree_of
 from sessiond.importers.draft import SessionDraft
+from sessiond.importers.kept_google import QwenOutputs
+from sessiond.importers.kept_output import KEY
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
 from sessiond.importers.source_file import listed, mapped, word
@@ -39,7 +41,7 @@ class Qwen:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
-        yield from read_with(_Reader(path, tree_of(path, open_source, _kind)), path, open_)
+        yield from read_with(_Reader(path, tree_of(path, open_source, _kind), open_), path, open_)
 
 
 def is_qwen(record: JsonObject) -> bool:
@@ -55,8 +57,9 @@ def _kind(record: TreeRecord) -> int:
 
 
 class _Reader:
-    def __init__(self, path: str, tree: Tree) -> None:
+    def __init__(self, path: str, tree: Tree, open_: Opener) -> None:
         self._path = path
+        self._outputs = QwenOutputs(path, open_)
         self._off_path = tree.off_path
         self._draft = SessionDraft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
         self._repeats = Repeats(path, open_source, tree, self._draft.has)
@@ -141,13 +144,15 @@ class _Reader:
     ) -> Iterator[Event]:
         shown = record.get("toolCallResult")
         uuid = record.get("uuid")
+        said, kept = self._outputs.take(google_parts.content([part]))
+        metadata = {**metadata, **({"toolCallResult": shown} if shown else {}), **({KEY: kept} if kept else {})}
         yield from self._draft.message(
             "tool",
-            google_parts.content([part]),
+            said,
             line=line,
             id=uuid if nth is None else f"{uuid}-{nth}",
             time=record.get("timestamp"),
-            metadata={**metadata, "toolCallResult": shown} if shown else metadata,
+            metadata=metadata,
             toolCallId=call_id,
         )
 

@@ -34,6 +34,7 @@ from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.gemini_takeout import GeminiTakeout
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.kept_google import is_output
 from sessiond.importers.kept_output import fingerprint_beside, transcript_of
 from sessiond.importers.kiro import Kiro
 from sessiond.importers.librechat import LibreChat
@@ -330,7 +331,7 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
             return SkippedLine(path, None, "not a regular file" if os.path.exists(path) else "no such file")
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
-        if not named and source_of(path) == transcript_of(path):
+        if not named and (is_output(path) or source_of(path) == transcript_of(path)):
             return None  # an output of a tool's, whatever it looks like
         if _is_zip(path):
             return _in_zip(path, format, named=named)

@@ -135,7 +135,7 @@ def test_an_output_makes_another_version_of_its_transcript(tmp_path: Path) -> No
     file.write_text(OUTPUT * 2)
     versions.append(registry.fingerprint(str(path)))
     assert registry.source_of(str(file)) == str(path)
-    kept(tmp_path / S, '{"role": "user"}\n', "chat.aider.chat.history.md").write_text(
+    kept(tmp_path / S, '{"role": "user"}\n', ".aider.chat.history.md").write_text(
         "# aider chat started at 2026-01-01\n\n#### hi\n"
     )
     assert [one.path for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)] == [str(path)]

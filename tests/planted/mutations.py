@@ -71,6 +71,21 @@ MUTATIONS = [
         "",
         ("tests/cli/test_filters.py", "-k", "windows"),
     ),
+    # Outputs beside a record
+    Planted(
+        "words about an output of Gemini CLI bring it in",
+        "importers/kept_google.py",
+        "\\AOutput too large",
+        "Output too large",
+        ("tests/importers/test_kept_google.py", "-k", "only_speaks"),
+    ),
+    Planted(
+        "an output of Qwen Code is a source of its own",
+        "importers/registry.py",
+        "(is_output(path) or source_of(path) == transcript_of(path))",
+        "source_of(path) == transcript_of(path)",
+        ("tests/importers/test_kept_google.py", "-k", "not_a_source"),
+    ),
     # Records that name another session
     Planted(
         "a renamed file is a session that goes on from itself",
