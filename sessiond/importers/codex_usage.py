@@ -6,7 +6,8 @@ says nothing new. A report goes to the last message of the assistant's, which is
 
 A fork, and a subagent that knows its parent's history, begin with a copy of it, reports included, with the headers of all the
 threads that they came from. Such a copy reports the same request: the first of these threads, the words of the user's that were
-last, and the counts are the same. Ids of turns are not in all copies, and times are new.
+last, and the counts are the same. Ids of turns are not in all copies, and times are new. A copy may be without the answers, or
+with the last one of each turn only: a report of which nothing was answered is then the parent's, whose file has the answer, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 from sessiond.importers import usage
+from sessiond.importers.codex_records import kind_of, spoken
 from sessiond.importers.draft import SessionDraft, digest
 from sessiond.importers.record import Event, MessageRecord
 from sessiond.importers.source_file import mapped, word
@@ -40,6 +42,8 @@ class UsageReports:
         self._threads: list[str] = []
         """The session's own, and those that it came from."""
         self._asked = ""
+        self._answered = False
+        """Whether a model has made anything since the last report."""
         self._requests: Counter[str] = Counter()
 
     def header(self, meta: JsonObject) -> None:
@@ -56,18 +60,22 @@ class UsageReports:
         """A `token_usage_record`, or an event `token_count`; anything else is ignored."""
         payload = mapped(record.get("payload"))
         if record.get("type") != "token_usage_record" and payload.get("type") != "token_count":
+            self._answered = self._answered or _is_made(record)
             return
         info = mapped(payload.get("info"))
         total = _counts(payload.get("thread_token_usage") or info.get("total_token_usage"))
         if total is None or total == self._total:
             return
         before, self._total = self._total, total
+        answered, self._answered = self._answered, False
         last = _counts(payload.get("usage") or info.get("last_token_usage"))
         found = last or (total if before is None or total.total < before.total else _sum(total, before, -1))
         # Ids of responses of a local model may begin again in each thread.
         response = word(payload.get("response_id"))
         request = f"{word(payload.get('thread_id'))}:{response}" if response else self._request(total, found)
         found = msgspec.structs.replace(found, model=word(model) or None, request=request)
+        if not answered and len(self._threads) > 1:
+            return
         self._waiting = found if self._waiting is None else _sum(self._waiting, found)
         if self._kept_back:
             self._settle()
@@ -104,6 +112,17 @@ class UsageReports:
             found = self._waiting if earlier is None else _sum(earlier, self._waiting)
             self._kept_back[0] = self.draft.with_metadata(message, {KEY: found.wire()})
             self._waiting = None
+
+
+def _is_made(record: JsonObject) -> bool:
+    """Whether a model made it: an answer, a thought, a call, or the summary of a compaction. Not what went to a model."""
+    kind, payload = kind_of(record)
+    item = str(payload.get("type"))
+    if kind == "event_msg":
+        return spoken(payload)[0] in ("agent_message", "agent_reasoning")
+    if kind == "response_item":
+        return payload.get("role") == "assistant" if item == "message" else not item.endswith(("_output", "_snapshot"))
+    return kind == "compacted"
 
 
 def _counts(given: Any) -> TokenUsage | None:

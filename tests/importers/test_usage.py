@@ -252,6 +252,48 @@ def test_codex_s_forks_report_the_requests_of_their_parents(tmp_path: Path) -> N
     assert totals(*paths) == (100, 0, 0, 16, 0)
 
 
+def called(number: int) -> dict[str, Any]:
+    return record("response_item", type="function_call", name="ls", arguments="{}", call_id=f"c{number}")
+
+
+def returned(number: int) -> dict[str, Any]:
+    return record("response_item", type="function_call_output", call_id=f"c{number}", output="leaf")
+
+
+def test_codex_s_copies_without_the_answers_count_nothing_again(tmp_path: Path) -> None:
+    """A fork may begin with the user's items only, and a subagent with the last answer of each turn; the reports of the requests
+    in between are copied all the same. Those of the fork's own requests count, in whatever order the files are read.
+    """
+    first = [called(1), returned(1), reported(counts(10, 2), counts(10, 2)), called(2), returned(2)]
+    first += [reported(counts(20, 3), counts(30, 5)), said(1), reported(counts(30, 4), counts(60, 9))]
+    compaction = [record("compacted", message="so far"), reported(counts(7, 1), counts(67, 10))]
+    reports = [one for one in first if one["type"] == "event_msg"]
+    last = [*reports[:2], said(1), reports[2]]
+    own = [
+        asked("prune"),
+        called(9),
+        returned(9),
+        reported(counts(40, 6), counts(100, 15)),
+        said(9),
+        reported(counts(1, 1), counts(101, 16)),
+    ]
+    ids = [requested(f"r{n}", counts(n, 1), counts(10 * n, n)) for n in (1, 2)]
+    files = {
+        "a": [header("a"), asked("sow"), *first],
+        "b": [header("b", forked_from_id="a"), header("a"), asked("sow"), *reports, *own],
+        "c": [header("c", forked_from_id="a"), header("a"), asked("sow"), *last, *own],
+        "d": [header("d", forked_from_id="a"), asked("sow"), *reports],
+        "e": [header("e", forked_from_id="a"), header("a"), asked("sow"), *first, *compaction],
+        "f": [header("f", forked_from_id="a"), header("a"), asked("sow"), *ids],
+    }
+    paths = {name: lines(tmp_path / f"rollout-{name}.jsonl", *records) for name, records in files.items()}
+    alone = (60, 0, 0, 9, 0)
+    assert totals(paths["a"]) == totals(paths["a"], paths["d"]) == totals(paths["f"], paths["a"]) == alone
+    for fork in "bc":
+        assert totals(paths["a"], paths[fork]) == totals(paths[fork], paths["a"]) == (101, 0, 0, 16, 0), fork
+    assert totals(paths["b"]) == totals(paths["d"], paths["b"]) == (41, 0, 0, 7, 0)
+
+
 def test_opencode_s_forks_report_the_requests_of_their_parents(tmp_path: Path) -> None:
     """All but the ids is the same in the copy. A message without a time is known by its id."""
 

@@ -71,6 +71,21 @@ MUTATIONS = [
         "",
         ("tests/cli/test_filters.py", "-k", "windows"),
     ),
+    # Copies without answers
+    Planted(
+        "a report of a copied request without an answer counts again",
+        "importers/codex_usage.py",
+        "        if not answered and len(self._threads) > 1:\n            return\n",
+        "",
+        ("tests/importers/test_usage.py", "-k", "copies_without"),
+    ),
+    Planted(
+        "a report before any answer is lost in a thread of its own",
+        "importers/codex_usage.py",
+        "if not answered and len(self._threads) > 1:",
+        "if not answered:",
+        ("tests/importers/test_usage.py", "-k", "no_report"),
+    ),
     # Outputs beside a record
     Planted(
         "words about an output of Gemini CLI bring it in",
