@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from sessiond.errors import InvalidParams
-from sessiond.folders import folder_key
 from sessiond.index.schema import ARCHIVED, DELETED, LIVE
 from sessiond.index.sessions import shelf_of
 from sessiond.index.values import IndexedInfo
@@ -147,7 +146,7 @@ def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, in
         and wanted.session_id in (None, info.session_id)
         and wanted.store in (None, info.store)
         and wanted.model in (None, info.model)
-        and (wanted.cwd is None or (info.cwd is not None and folder_key(info.cwd) == folder_key(wanted.cwd)))
+        and (wanted.cwd is None or _is_of_folder(info.cwd, wanted.cwd))
         and all(tag in info.tags for tag in wanted.tags)
         and (wanted.since is None or updated >= wanted.since)
         and (wanted.until is None or updated < wanted.until)
@@ -157,8 +156,16 @@ def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, in
     )
 
 
+def _is_of_folder(cwd: str | None, asked: str) -> bool:
+    from sessiond.folders import folder_key  # few lists are of a folder
+
+    return cwd is not None and folder_key(cwd) == folder_key(asked)
+
+
 def _of_folder(asked: str) -> tuple[str, *tuple[str, ...]]:
     """A condition and its values. The function is called only for rows whose folder may be written in another way."""
+    from sessiond.folders import folder_key
+
     key = folder_key(asked)
     if key.startswith(("/mnt/", "//")):
         return "folder_key(s.cwd) = ?", key

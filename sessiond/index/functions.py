@@ -8,8 +8,8 @@ from sessiond.folders import folder_key
 
 
 def define_functions(db: sqlite3.Connection) -> None:
-    db.create_function("folder_key", 1, _folder_key, deterministic=True)
+    db.create_function("folder_key", 1, key_of, deterministic=True)
 
 
-def _folder_key(cwd: object) -> str | None:
+def key_of(cwd: object) -> str | None:
     return folder_key(cwd) if isinstance(cwd, str) else None

@@ -29,7 +29,6 @@ import msgspec
 
 from sessiond.index import tokens
 from sessiond.index.chunks import DamagedChunk, decompress
-from sessiond.index.functions import define_functions
 
 APPLICATION_ID = 0x53455344  # "SESD"
 VERSION = 5
@@ -99,7 +98,7 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
     try:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA temp_store = MEMORY")
-        define_functions(db)
+        db.create_function("folder_key", 1, _folder_key, deterministic=True)
         if reading:
             db.execute("PRAGMA cache_size = -32768")
             db.execute("PRAGMA query_only = ON")  # no mmap: truncation of the file would kill the daemon
@@ -156,6 +155,12 @@ def make(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _folder_key(cwd: object) -> str | None:
+    from sessiond.index.functions import key_of  # few lists are of a folder, and none is at the start
+
+    return key_of(cwd)
 
 
 def reopen(path: str) -> sqlite3.Connection:

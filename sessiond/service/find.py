@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Mapping
 import msgspec
 
 from sessiond.errors import InvalidParams, Unavailable
-from sessiond.folders import folder_key
 from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery, UsageQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
@@ -284,7 +283,7 @@ def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
     return (
         all(tag in info.tags for tag in wanted.get("tags", []))
         and wanted.get("model") in (None, info.model)
-        and (cwd is None or (info.cwd is not None and folder_key(info.cwd) == folder_key(cwd)))
+        and (cwd is None or _is_of_folder(info.cwd, str(cwd)))
         and (name is None or name.casefold() in (info.name or "").casefold())
         and wanted.get("since", "") <= info.updated_at
         and info.updated_at < wanted.get("until", "~")
@@ -292,6 +291,12 @@ def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
         and wanted.get("tool") in (None, tool_of(info.metadata))
         and wanted.get("parent") in (None, (info.parent or {}).get("sessionId"))
     )
+
+
+def _is_of_folder(cwd: str | None, asked: str) -> bool:
+    from sessiond.folders import folder_key  # few lists of the trash are of a folder
+
+    return cwd is not None and folder_key(cwd) == folder_key(asked)
 
 
 def _in_trash(store: Store, one: Trashed) -> SessionInfo:

@@ -2888,8 +2888,8 @@ MUTATIONS = [
     Planted(
         "a fork of claude code has no parent",
         "importers/claude_code.py",
-        "        parent = None if self._has_parent else self._forked_from\n",
-        "        parent = None\n",
+        "None if self._has_parent else self._forked_from or self._continued.parent",
+        "None if self._has_parent else self._continued.parent",
         ("tests/importers/test_repeats.py", "-k", "names_its_parent"),
     ),
     Planted(
