@@ -602,6 +602,18 @@ export interface ReadResult {
   seq: number
 }
 
+/** What was tried again. */
+export interface ReindexResult {
+  sessions: Array<Reindexed>
+}
+
+/** A session of which something could not be indexed, and was tried again. */
+export interface Reindexed {
+  sessionId: string
+  /** Why something of it still cannot be found. Null: all of it is searchable now. */
+  problem: string | null
+}
+
 /** Another program changed the file, and the change was merged: read the session again. `synced`: in a shared store, what was appended here while the hub could not be reached now comes after what others appended meanwhile, so seqs moved. */
 export interface Reloaded {
   session: SessionInfo
@@ -1159,6 +1171,8 @@ export interface Requests {
   'daemon/status': { params: {}, result: StatusResult }
   /** Acknowledge all `damage` in the status. The daemon stops reporting it. */
   'daemon/acknowledge': { params: {}, result: AcknowledgeResult }
+  /** Try again what could not be indexed: the sessions that `index.problem` in the status names, and the others like them. */
+  'daemon/reindex': { params: {}, result: ReindexResult }
   /** Listen on TCP or WebSocket while the requesting connection is open. */
   'daemon/listen': { params: {
   kind: "tcp" | "ws"

@@ -13,6 +13,7 @@ import click
 
 from sessiond.cli.client import ask_if_running, connect_if_running
 from sessiond.cli.doctor_files import StoreDoctor, describe, examine_index
+from sessiond.cli.doctor_index import index_again, unfinished
 from sessiond.cli.doctor_journal import acknowledge, examine_journal, lost
 from sessiond.cli.findings import Finding
 from sessiond.cli.options import as_json
@@ -41,16 +42,19 @@ _ENDING_S = 3.0
 
 
 @click.command("doctor", short_help="Check that everything is healthy and every file is readable.")
-@click.option("--repair", is_flag=True, help="Repair what can be repaired, keeping a copy. The daemon must be stopped.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired, keeping a copy. Stop the daemon first.")
 @click.option("--acknowledge", "acknowledging", is_flag=True, help="Stop reporting what a damaged journal has lost.")
 @as_json
 def command(repair: bool, acknowledging: bool, as_json: bool) -> int:
     """Check the daemon, its folders, the journal and every session file. Exit code 1 if anything is unhealthy.
 
     Never starts a daemon, and never changes a file without --repair or --acknowledge. With --repair the exit code is 1 if
-    any problem is left. Losses from a damaged journal count as unhealthy until --acknowledge, with or without a daemon.
+    any problem is left; while a daemon runs, it only has the daemon index again what it could not index. Losses from a
+    damaged journal count as unhealthy until --acknowledge, with or without a daemon.
     """
     where, fs = places(), RealFileSystem()
+    if repair and (tried := index_again(where)):
+        return _report(tried, as_json=as_json)
     lock = _alone(fs, where) if repair else None
     shown: list[dict[str, str | None]] = []
     left: list[Finding] = []
@@ -67,11 +71,24 @@ def command(repair: bool, acknowledging: bool, as_json: bool) -> int:
     finally:
         if lock is not None:
             lock.release()
+    return _end(left, shown, repairing=repair, as_json=as_json)
+
+
+def _end(left: Sequence[Finding], shown: list[dict[str, str | None]], *, repairing: bool, as_json: bool) -> int:
     if as_json:
         print_json({"healthy": not left, "findings": shown})
     else:
-        say(verdict(left, repairing=repair))
+        say(verdict(left, repairing=repairing))
     return 1 if left else 0
+
+
+def _report(tried: Sequence[tuple[Finding, str | None]], *, as_json: bool) -> int:
+    """What a running daemon tried again."""
+    if not as_json:
+        for finding, mended in tried:
+            _tell(finding, mended)
+    left = [finding for finding, mended in tried if mended is None]
+    return _end(left, [describe(*one) for one in tried], repairing=True, as_json=as_json)
 
 
 def verdict(left: Sequence[Finding], *, repairing: bool) -> str:
@@ -191,6 +208,7 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         yield from _store(fs, where, store, repairing=repairing)
     if status is None:
         yield from examine_index(fs, where)
+        yield from unfinished(fs, where, config)
 
 
 def _store(fs: FileSystem, where: Places, store: StoreConfig, *, repairing: bool) -> Iterator[Finding]:
@@ -261,7 +279,7 @@ def _daemon(where: Places, status: Status | None) -> Iterator[Finding]:
         hint = f"free disk space for {where.cache}, or make it writable; indexing then resumes by itself"
         yield Finding("search index", index_problem(status.index), hint)
     elif status.index.problem is not None:
-        hint = f"the rest is found; {where.log} says why, and the next start of the daemon tries again"
+        hint = f"the rest is found; {where.log} says why, and `sessiond doctor --repair` tries it again"
         yield Finding("search index", status.index.problem, hint)
 
 

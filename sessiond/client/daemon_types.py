@@ -143,6 +143,19 @@ class Acknowledged(Value, frozen=True, kw_only=True):
     acknowledged: int = 0
 
 
+class ReindexedSession(Value, frozen=True, kw_only=True):
+    """A session that was tried again. `problem` None: all of it is searchable now."""
+
+    session_id: str = ""
+    problem: str | None = None
+
+
+class Reindexed(Value, frozen=True, kw_only=True):
+    """The sessions of which something could not be indexed, and was tried again."""
+
+    sessions: list[ReindexedSession] = field(default_factory=list)
+
+
 class Adopted(Value, frozen=True, kw_only=True):
     """A folder of another system that is a store now, and how many sessions it has."""
 
@@ -179,4 +192,4 @@ class BackedUp(Value, frozen=True, kw_only=True):
 
 
 # Several threads may decode to these.
-ready(Acknowledged, Address, Adopted, BackedUp, Followed, Hello, Status)
+ready(Acknowledged, Address, Adopted, BackedUp, Followed, Hello, Reindexed, Status)

@@ -370,6 +370,10 @@ def acknowledge() -> Request[d.Acknowledged]:
     return Request("daemon/acknowledge", {}, d.Acknowledged, again=False)
 
 
+def reindex() -> Request[d.Reindexed]:
+    return Request("daemon/reindex", {}, d.Reindexed)
+
+
 def listen(kind: str, host: str, port: int) -> Request[d.Address]:
     """The daemon listens for as long as the connection lasts, so this means nothing on the next one."""
     return Request("daemon/listen", {"kind": kind, "host": host, "port": port}, d.Address, again=False)

@@ -123,6 +123,10 @@ class Index:
         """Ids of sessions of which something cannot be indexed, however often it is tried. The rest of them is."""
         return self._writer.left_out.names()
 
+    def why_left_out(self, session_id: str) -> str | None:
+        """None if all of it was indexed."""
+        return self._writer.left_out.reason(session_id)
+
     # Feeding
 
     def put_info(self, info: IndexedInfo) -> None:

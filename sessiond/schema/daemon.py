@@ -130,6 +130,20 @@ class AcknowledgeResult(Wire):
     """How many entries of `damage` there were."""
 
 
+class Reindexed(Wire):
+    """A session of which something could not be indexed, and was tried again."""
+
+    session_id: str
+    problem: str | None
+    """Why something of it still cannot be found. Null: all of it is searchable now."""
+
+
+class ReindexResult(Wire):
+    """What was tried again."""
+
+    sessions: list[Reindexed]
+
+
 class ListenParams(Wire):
     """What to listen on."""
 

@@ -27,7 +27,7 @@ from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.schema.daemon import IndexStatus
 from sessiond.service.checks import Checks
-from sessiond.service.indexed import Owners, bare, indexed, lacking
+from sessiond.service.indexed import Owners, UnindexedSession, bare, indexed, lacking
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
 
@@ -53,19 +53,6 @@ characters.
 """
 
 
-class _UnindexedSession:
-    """What the index does not know yet about one session."""
-
-    __slots__ = ("drop_after", "messages", "notes", "one", "session")
-
-    def __init__(self, one: OpenSession, session: Session) -> None:
-        self.one = one
-        self.session = session
-        self.messages: dict[str, None] = {}
-        self.notes: list[Note] = []
-        self.drop_after: int | None = None
-
-
 class Catalog:
     def __init__(self, index: Index) -> None:
         self.index = index
@@ -76,7 +63,7 @@ class Catalog:
         """The index knows every session in every store. Cleared while it is checked: at start, and when it was lost."""
         self.listed = asyncio.Event()
         """Set when the index knows what lists show; that is read first."""
-        self._waiting: dict[str, _UnindexedSession] = {}
+        self._waiting: dict[str, UnindexedSession] = {}
         self._filling: set[str] = set()
         self._putting: dict[str, asyncio.Task[None]] = {}
         """Long sessions that a thread puts into the index. Changes to one of them wait meanwhile, or they would count as
@@ -99,7 +86,8 @@ class Catalog:
         """Sessions that the checks under way found in need of reading."""
         self._unread: set[str] = set()
         """Those of them that have not been read yet."""
-        self._failed = Misfits(log, "was not indexed")
+        self.failed = Misfits(log, "was not indexed")
+        """Sessions that could not be read for the index."""
         self._fed: set[str] = set()
         """Sessions that were fed while heads of sessions were being read from files."""
         self._removed: set[str] = set()
@@ -116,7 +104,7 @@ class Catalog:
         self._note(wire_id)
         waiting, session = self._waiting.get(wire_id), one.session
         if waiting is None:
-            waiting = self._waiting[wire_id] = _UnindexedSession(one, one.there)
+            waiting = self._waiting[wire_id] = UnindexedSession(one, one.there)
         elif session is not None:
             waiting.one, waiting.session = one, session
         for change in changes:
@@ -138,14 +126,14 @@ class Catalog:
     def _feed_some(self) -> None:
         """Pass on what waits, except new text of long replies that were passed on a moment ago."""
         now = asyncio.get_running_loop().time()
-        later: dict[str, _UnindexedSession] = {}
+        later: dict[str, UnindexedSession] = {}
         for wire_id, one in self._waiting.items():
             held = [message_id for message_id in one.messages if self._growing.get(message_id, 0.0) > now]
             for message_id in held:
                 message = one.session.unjoined(message_id)
                 if message is not None and message.status == "streaming":
                     del one.messages[message_id]
-                    later.setdefault(wire_id, _UnindexedSession(one.one, one.session)).messages[message_id] = None
+                    later.setdefault(wire_id, UnindexedSession(one.one, one.session)).messages[message_id] = None
         self.feed()
         if later:
             for wire_id, one in later.items():
@@ -270,7 +258,7 @@ class Catalog:
         self._removed.add(wire_id)
         self._waiting.pop(wire_id, None)
         self._filling.discard(wire_id)
-        self._failed.passed(wire_id)
+        self.failed.passed(wire_id)
         if self.arrivals is not None:
             self.arrivals.gone(wire_id)
         self._in_order(wire_id, lambda: self.index.remove(wire_id))
@@ -322,8 +310,12 @@ class Catalog:
             state=state if problem is None else "failing",
             read=self._found - len(self._unread),
             found=self._found,
-            problem=problem or lacking(list(dict.fromkeys([*self.index.left_out, *self._failed.names()]))),
+            problem=problem or lacking(self.incomplete()),
         )
+
+    def incomplete(self) -> list[str]:
+        """Sessions of which something cannot be found."""
+        return list(dict.fromkeys([*self.index.left_out, *self.failed.names()]))
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
         try:
@@ -418,11 +410,11 @@ class Catalog:
         """Returns warnings about what could not be understood."""
         warnings: list[FileWarning] = []
         try:
-            warnings += await self._reindex_all(store, stale)
+            warnings += await self.reindex(store, stale)
             # Changes that are in the journal but not in the file do not show in the fingerprint.
             read = {one.local_id for one in stale}
             open_ones = [one for one in self.owners.in_memory(store) if one not in read]
-            warnings += await self._reindex_all(store, [Listed(one, store.file_path(one), "") for one in open_ones])
+            warnings += await self.reindex(store, [Listed(one, store.file_path(one), "") for one in open_ones])
         except SessiondError as error:  # its folder may disappear at any moment
             log.warning("store %s was not indexed: %s", store.name, error.message)
         finally:
@@ -435,20 +427,20 @@ class Catalog:
             self._to_compare.add(store.name)
             await self.check(store)
 
-    async def _reindex_all(self, store: Store, changed: Sequence[Listed]) -> list[FileWarning]:
+    async def reindex(self, store: Store, changed: Sequence[Listed]) -> list[FileWarning]:
         """A few at a time: while one is read, others are being indexed."""
         slots = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(listed: Listed) -> list[FileWarning]:
             wire_id = join_wire_id(store.name, listed.local_id)
-            self._failed.passed(wire_id)
+            self.failed.passed(wire_id)
             try:
                 async with slots:
                     return await self._reindex(store, listed)
             except SessiondError:
                 raise
             except Exception as error:  # a bug of ours with one session: the others are indexed
-                self._failed.note(wire_id, error)
+                self.failed.note(wire_id, error)
                 return [FileWarning(listed.path, None, f"was not indexed: {error!r}")]
 
         with on_one_thread():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from sessiond.index.values import IndexedInfo
+from sessiond.model.message import Note
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
 from sessiond.model.wire import writable
@@ -30,6 +31,19 @@ class Owners(Protocol):
 
     def in_memory(self, store: Store) -> list[str]:
         """Local ids of all sessions of a store that are in memory, or of which only the journal knows."""
+
+
+class UnindexedSession:
+    """What the index does not know yet about one session."""
+
+    __slots__ = ("drop_after", "messages", "notes", "one", "session")
+
+    def __init__(self, one: OpenSession, session: Session) -> None:
+        self.one = one
+        self.session = session
+        self.messages: dict[str, None] = {}
+        self.notes: list[Note] = []
+        self.drop_after: int | None = None
 
 
 def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:

@@ -142,6 +142,12 @@ class Service:
             search=self.catalog.status(),
         )
 
+    async def reindex(self) -> dict[str, str | None]:
+        """As `index_again`."""
+        from sessiond.service.reindexing import index_again  # rare, and a start is faster
+
+        return await index_again(self.catalog, self.stores)
+
     def _store_status(self, store: Store) -> StoreStatus:
         return presentation.store_status(store, self.finder.counts.get(store.name, 0))
 

@@ -13,6 +13,9 @@ class FakeIndex:
         self.problem = None
         self.left_out: list[str] = []
 
+    def why_left_out(self, session_id):
+        return "it is odd" if session_id in self.left_out else None
+
     def put_info(self, info):
         self.infos[info.session_id] = info
 

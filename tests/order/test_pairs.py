@@ -132,7 +132,7 @@ def test_every_request_is_in_the_table() -> None:
     assert bound == {method for method, _ in ROWS.values()} | set(APART)
     assert {name for name, method in METHODS.items() if method.order == "barrier"} == {"session/import", "store/adopt"}
     assert {name for name, method in METHODS.items() if method.order == "free"} == {
-        "daemon/hello", "daemon/status", "daemon/acknowledge", "daemon/listen", "daemon/stop",
+        "daemon/hello", "daemon/status", "daemon/acknowledge", "daemon/listen", "daemon/reindex", "daemon/stop",
     }  # fmt: skip
 
 

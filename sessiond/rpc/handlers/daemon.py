@@ -32,6 +32,13 @@ async def acknowledge(call: Call, params: Nothing) -> d.AcknowledgeResult:
     return d.AcknowledgeResult(acknowledged=await call.daemon.acknowledge())
 
 
+@method("daemon/reindex", Nothing, d.ReindexResult, order="free")
+async def reindex(call: Call, params: Nothing) -> d.ReindexResult:
+    """Try again what could not be indexed: the sessions that `index.problem` in the status names, and the others like them."""
+    tried = await call.service.reindex()
+    return d.ReindexResult(sessions=[d.Reindexed(session_id=one, problem=why) for one, why in tried.items()])
+
+
 @method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False, order="free")
 async def listen(call: Call, params: d.ListenParams) -> d.Address:
     """Listen on TCP or WebSocket while the requesting connection is open."""

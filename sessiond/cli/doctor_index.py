@@ -1,0 +1,83 @@
+"""What `doctor` finds in the index of sessions that could not be indexed completely, and how `--repair` tries them again:
+through the daemon if one runs, and without it otherwise.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sessiond.cli.client import ask_if_running
+from sessiond.cli.findings import Finding
+from sessiond.client import requests
+from sessiond.config import Config
+from sessiond.endpoint import Places
+from sessiond.errors import SessiondError
+from sessiond.formats import registry
+from sessiond.fs import FileSystem
+from sessiond.model.session import Session
+from sessiond.model.values import split_wire_id
+from sessiond.store.files import StoreFiles
+
+if TYPE_CHECKING:
+    from sessiond.limits import Limits
+
+_MENDED = "it is searchable now"
+
+
+def index_again(where: Places) -> list[tuple[Finding, str | None]]:
+    """What the daemon could not index and has tried again, each with the success, if it was one. Nothing without a daemon."""
+    try:
+        answer = ask_if_running(where, requests.reindex())
+    except (SessiondError, OSError):
+        return []  # an older daemon does not know it, and one in trouble is told of by what follows
+    found: list[tuple[Finding, str | None]] = []
+    for one in answer.value.sessions if answer is not None else ():
+        problem = one.problem or "it was not indexed completely"
+        hint = f"the rest of it is found; {where.log} says more"
+        found.append((_finding(one.session_id, problem, hint), _MENDED if one.problem is None else None))
+    return found
+
+
+def unfinished(fs: FileSystem, where: Places, config: Config) -> Iterator[Finding]:
+    """Sessions of which something cannot be found. The caller makes sure that no daemon has the index open."""
+    if fs.stat(where.index_file) is None:
+        return
+    from sessiond.index import unfinished as index  # all other commands start faster
+
+    try:
+        found = index.unfinished(where.index_file)
+    except sqlite3.Error:
+        return  # damage has a finding of its own
+    for wire_id, sizes in found.items():
+        session = _read(fs, config, wire_id)
+        problem = None if session is None else index.lacking(session.messages(), sizes)
+        if session is not None and problem is not None:
+            mend = partial(_indexed_now, where.index_file, config.limits, wire_id, session)
+            yield _finding(wire_id, problem, "`sessiond doctor --repair` tries it again", mend)
+
+
+def _finding(wire_id: str, problem: str, hint: str, mend: partial[str | None] | None = None) -> Finding:
+    return Finding(f"search index: session {wire_id}", problem, hint, mend)
+
+
+def _read(fs: FileSystem, config: Config, wire_id: str) -> Session | None:
+    """None if it cannot be read, of which the store's findings tell."""
+    name, local_id = split_wire_id(wire_id)
+    for store in config.stores:
+        if store.name == name and store.format in registry.NAMES:
+            try:
+                fmt = registry.get(store.format)
+                decoded = fmt.decode(local_id, StoreFiles(fs, store.path, fmt).read(local_id).files)
+            except (SessiondError, ImportError, OSError):
+                return None
+            return decoded.session if decoded.fatal is None else None
+    return None
+
+
+def _indexed_now(path: str, limits: Limits, wire_id: str, session: Session) -> str | None:
+    from sessiond.index import unfinished as index  # all other commands start faster
+
+    return _MENDED if index.put_again(path, limits, wire_id, session) is None else None
