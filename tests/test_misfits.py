@@ -45,3 +45,24 @@ def test_what_was_told_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> N
         found.note("a", f"reason {number}")
     assert len(found._told) <= 3
     assert len(found) == 1
+
+
+def test_reasons_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest are kept. Of the others the names are, so that everything that failed is counted until it passes."""
+    monkeypatch.setattr(misfits, "_MOST_REASONS", 3)
+    found = Misfits(logging.getLogger("x"), "could not be done")
+    for number in range(6):
+        found.note(str(number), f"reason {number}")
+    assert (len(found), found.reason("5"), found.reason("3")) == (6, "reason 5", "reason 3")
+    assert found.reason("2") == found.reason("0") == "it failed, and the log says why"
+    found.passed("0")
+    found.note("1", "again")
+    assert (found.names(), found.reason("1")) == (["2", "3", "4", "5", "1"], "again")
+    assert sum(one is not None for one in found._reasons.values()) == 3
+
+
+def test_what_speaks_of_all_things_is_raised() -> None:
+    found = Misfits(logging.getLogger("x"), "could not be done")
+    with pytest.raises(OSError, match="full"), found.apart("a", OSError):
+        raise OSError(28, "the disk is full")
+    assert not found

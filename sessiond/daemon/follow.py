@@ -409,10 +409,20 @@ def _newest_first(path: str) -> list[str]:
     for one in registry.candidates(path):
         if not isinstance(one, SkippedLine):
             with contextlib.suppress(FileNotFoundError):
-                found.append((os.stat(one).st_mtime, one))
+                found.append((_written(one), one))
         elif one.failed:
             raise OSError(f"{one.path} {one.reason}")
     return [one for _, one in sorted(found, reverse=True)]
+
+
+def _written(path: str) -> float:
+    """In seconds since 1970. One file that cannot be looked at is tried last, and reading it says why. FileNotFoundError."""
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return 0.0
 
 
 def _links(paths: Iterable[str]) -> set[str]:

@@ -121,7 +121,8 @@ class Index:
     @property
     def left_out(self) -> list[str]:
         """Ids of sessions of which something cannot be indexed, however often it is tried. The rest of them is."""
-        return self._writer.left_out.names()
+        by_meaning = [] if self._semantic is None else self._semantic.left_out
+        return list(dict.fromkeys([*self._writer.left_out.names(), *by_meaning]))
 
     def why_left_out(self, session_id: str) -> str | None:
         """None if all of it was indexed."""

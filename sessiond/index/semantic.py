@@ -73,6 +73,7 @@ class _Answer(msgspec.Struct):
     id: int = 0
     found: list[tuple[int, float, int, int, int]] = []
     behind: bool = False
+    left_out: list[str] = []
     error: str | None = None
 
 
@@ -93,6 +94,8 @@ class SemanticSearch:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="index-semantic")
         self._timer: asyncio.TimerHandle | None = None
         self._gone = False
+        self.left_out: list[str] = []
+        """Sessions of which something cannot be found by its meaning, as far as the last query showed."""
 
     def changed(self, *, gone: bool) -> None:
         """Something was fed into the index, or (`gone`) removed; returns at once."""
@@ -129,7 +132,7 @@ class SemanticSearch:
         behind = False
         if request.cursor is None:
             answer = await self._near(request.query, wheres, ticket)
-            behind = answer.behind
+            behind, self.left_out = answer.behind, answer.left_out
             position, order = _Position(0, 0), fused(said, answer.found)
         else:
             position = cursors.decode(request.cursor, instance, digest, _Position)

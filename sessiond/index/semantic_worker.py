@@ -7,13 +7,14 @@ batch.
 
     at first, once the model is loaded                         -> {"awake": true}
     {"changed": true, "gone": bool}                            no answer: something was fed into the index, or taken out
-    {"id", "text", "wheres": [[sql, params], ...], "most"}     -> {"id", "found": [[doc, cosine, text, start, stop], ...], "behind"}
+    {"id", "text", "wheres": [[sql, params], ...], "most"}     -> {"id", "found": [[doc, cosine, text, start, stop], ...], "behind", "left_out"}
     whatever fails for good                                    -> {"error"}, and it ends
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import sqlite3
@@ -38,6 +39,8 @@ FLOOR = 0.12
 _PATIENCE_S = 0.5
 """How long a query waits for vectors that are still to be made."""
 _RETRY_S = 5.0
+_OF_ALL = (sqlite3.Error, OSError, MemoryError)
+"""What says nothing of a single document."""
 _REFUSED = (
     "socket.connect",
     "socket.getaddrinfo",
@@ -111,6 +114,11 @@ class Docs:
     def ids(self) -> Iterator[int]:
         return (doc for (doc,) in self._db.execute("SELECT id FROM doc"))
 
+    def sessions(self, docs: list[int]) -> list[str]:
+        """The ids of the sessions that have these documents."""
+        sql = "SELECT DISTINCT id FROM session WHERE no IN (SELECT session FROM doc WHERE doc.id IN (SELECT value FROM json_each(?)))"
+        return [one for (one,) in self._db.execute(sql, (json.dumps(docs),))] if docs else []
+
     def wanted(self, wheres: list[Any], among: list[int] | None = None) -> dict[int, int]:
         """Document -> its chunk, for those that one of the conditions admits."""
         found: dict[int, int] = {}
@@ -127,10 +135,13 @@ class Docs:
 class Worker:
     def __init__(self, index_path: str, vectors_path: str) -> None:
         from sessiond.index.embedding import Model
+        from sessiond.misfits import Misfits
 
         self._index_path = index_path
         self._vectors_path = vectors_path
         self._model = Model()
+        self._left_out = Misfits(logging.getLogger(__name__), "has no vectors")
+        """Documents, by number, that cannot be found by their meaning."""
         self._stale = self._gone = True
         """Something was fed or removed since the last look at the index."""
         self._open()
@@ -180,13 +191,30 @@ class Worker:
 
         rows, texts = [], []
         for doc, chunk, start, size in waiting:
-            found = self._docs.texts(chunk, start, size)
-            for passage in passages(found):
-                rows.append(Row(doc, chunk, *passage))
-                texts.append(found[passage.text][1][passage.start : passage.end])
+            with self._left_out.apart(str(doc), *_OF_ALL):
+                found = self._docs.texts(chunk, start, size)
+                own = [(Row(doc, chunk, *one), found[one.text][1][one.start : one.end]) for one in passages(found)]
+                rows += [row for row, _ in own]
+                texts += [text for _, text in own]
         # The last chunk may continue in the next batch.
         done = waiting[-1][1] - (0 if last else 1)
-        self._vectors.put([one[0] for one in waiting], rows, self._model.embed(texts), done)
+        self._vectors.put([one[0] for one in waiting], rows, self._embedded(rows, texts), done)
+
+    def _embedded(self, rows: list[Any], texts: list[str]) -> Any:
+        """The vectors of the texts. One that has none gets that of an empty text, which is near nothing."""
+        try:
+            return self._model.embed(texts)
+        except _OF_ALL:
+            raise
+        except Exception:  # one of them, or the model: then this raises as well
+            empty = self._model.embed([""])
+        import numpy as np
+
+        vectors = [empty] * len(texts)
+        for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+            with self._left_out.apart(str(row.doc), *_OF_ALL):
+                vectors[number] = self._model.embed([text])
+        return np.concatenate(vectors)
 
     def search(self, request: dict[str, Any]) -> dict[str, Any]:
         ends = time.monotonic() + _PATIENCE_S
@@ -205,7 +233,8 @@ class Worker:
             wanted = self._docs.wanted(wheres)
             best = self._best(self._vectors.nearest(vector, only=wanted), wanted)
         found = [[doc, cosine, row.text, row.start, row.stop] for doc, (row, cosine) in best.items()][:most]
-        return {"id": request["id"], "found": found, "behind": behind}
+        left_out = self._docs.sessions([int(doc) for doc in self._left_out.names()])
+        return {"id": request["id"], "found": found, "behind": behind, "left_out": left_out}
 
     @staticmethod
     def _best(near: list[Any], wanted: dict[int, int]) -> dict[int, Any]:

@@ -92,7 +92,8 @@ class FollowedSources:
         """Record that these files were removed. Their sessions stay, and say so."""
         for path in paths:
             if self._sources.mark(path) not in (None, GONE):
-                await self._set_gone(path, True)
+                with self._sources.unread.apart(path, SessiondError):  # the next look at its place tries again
+                    await self._set_gone(path, True)
 
     async def _set_gone(self, path: str, gone: bool | None) -> None:
         place = self._place

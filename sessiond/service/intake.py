@@ -33,7 +33,6 @@ from sessiond.importers.record import (
     Unknown,
 )
 from sessiond.limits import MIB
-from sessiond.model.session import UNTITLED
 from sessiond.model.values import Json
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.grown_session import Followed, Grown
@@ -44,9 +43,9 @@ from sessiond.service.imported_session import (
     ImportTarget,
     Known,
     New,
-    PinnedSession,
     SkippedSession,
 )
+from sessiond.service.late_names import give_name
 from sessiond.service.native_import import NativeIntake
 from sessiond.service.sources import Sources, changed_at, mark_of, size_of
 from sessiond.service.vanished import vanish
@@ -120,7 +119,8 @@ class Intake:
         self._threads = IMPORTING
         self._reader = ImportReader()
         self._tally = ImportTally()
-        self._names: list[InfoUpdate] = []
+        self._names: list[tuple[InfoUpdate, str]] = []
+        """With the file that has it."""
         self._imagined: dict[str, Imagined] = {}
         self._storing: dict[asyncio.Task[None], ImportedSession] = {}
         self._overtaken: list[_File] = []
@@ -300,7 +300,12 @@ class Intake:
                     except InvalidParams as error:
                         self._tally.warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
                     except (BadFile, TooLarge) as error:
-                        await self._refuse(event.source_id, file, error)
+                        await self._refuse(event.source_id, file, error.message)
+                    except (SessiondError, OSError):
+                        raise
+                    except Exception as error:  # a bug of ours in one session: the file's others follow
+                        self._sources.unread.note(file.found.path, error)
+                        await self._refuse(event.source_id, file, repr(error))
                 else:
                     await self._take(event, file)
             self._tell()
@@ -324,11 +329,11 @@ class Intake:
             for local_id in sorted(lost):
                 try:
                     await shielded(vanish(self._place, local_id, path))
-                except SessiondError as error:
+                except Exception as error:
                     self._tally.warn(
                         path,
                         None,
-                        f"it no longer contains {local_id}, and marking that session failed: {error.message}",
+                        f"it no longer contains {local_id}, and marking that session failed: {error}",
                     )
             self._sources.forget(path, lost)
 
@@ -343,7 +348,7 @@ class Intake:
                 if event.source_id in file.arriving:
                     file.arriving[event.source_id].learn(event.fields)
                 else:
-                    self._names.append(event)
+                    self._names.append((event, file.found.path))
             case SessionEnd():
                 before, file.ended = file.ended, file.arriving.pop(event.source_id)
                 file.ended.ended = True
@@ -407,9 +412,9 @@ class Intake:
                 raise
             return Known()
 
-    async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
+    async def _refuse(self, source_id: str, file: _File, reason: str) -> None:
         one = file.arriving[source_id]
-        self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
+        self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {reason}")
         file.whole = False
         file.arriving[source_id] = SkippedSession(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
@@ -491,27 +496,12 @@ class Intake:
         """Names for sessions of other files: set if the sessions exist here and lack a name."""
         if self._wanted.dry_run:
             return
-        for event in self._names:
-            name = event.fields.get("name")
-            if not name:
-                continue
+        for event, path in self._names:
             try:
-                held = await self._place.held(event.suggested_id)
+                await give_name(self._place, self._tally, event)
             except BadFile:
                 continue
-            if held is not None:
-                await self._give_name(held, name)
-
-    async def _give_name(self, held: PinnedSession, name: str) -> None:
-        one = held.one
-        try:
-            session = held.session
-            if not session.name or session.name == session.metadata.get(UNTITLED):
-                metadata = {key: value for key, value in session.metadata.items() if key != UNTITLED}
-                fields = {"name": name, "metadata": metadata}
-                await one.change(lambda draft: draft.update(fields, None, at=session.updated_at))
-                await self._place.save(one)
-                if one.wire_id in self._tally.sessions:
-                    self._tally.sessions[one.wire_id] = self._place.open_sessions.info(one)
-        finally:
-            held.let_go()
+            except (SessiondError, OSError):
+                raise
+            except Exception as error:  # a bug of ours with one session: the others get their names
+                self._failed(path, f"{event.suggested_id} cannot be named", error)

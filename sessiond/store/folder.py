@@ -13,6 +13,7 @@ from sessiond.formats.base import Format
 from sessiond.formats.names import is_local_id
 from sessiond.fs import DiskFailed
 from sessiond.limits import Limits
+from sessiond.misfits import Misfits
 from sessiond.model.changes import Change, decode_changes
 from sessiond.model.session import Session, SessionInfo
 from sessiond.store.context import Journal, Run, StoreContext
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _SCAN_BATCH = 500
+_failed = Misfits(log, "could not be compared")
 
 
 class FolderStore(StoreOfThisMachine):
@@ -187,6 +189,9 @@ class FolderStore(StoreOfThisMachine):
                 there = self._files.print_of(self._around.format.main_path(local_id)) is not None
                 found = fingerprint(self._files.prints(local_id)) if there else ""
             except BadFile:
+                found = "bad"
+            except Exception as error:  # a bug of ours: the other sessions are compared
+                _failed.note(self.file_path(local_id), error)
                 found = "bad"
             listed.append(Listed(local_id, self.file_path(local_id), found))
         return listed

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from sessiond.errors import BadFile
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import Limits
+from sessiond.misfits import Misfits
 from sessiond.model.session import SessionInfo
 from sessiond.store.files import StoreFiles
 from sessiond.store.partial_load import glance_at
 from sessiond.store.port import OutsideChange
+
+_failed = Misfits(logging.getLogger(__name__), "was not looked at for lists")
 
 
 def heads_of(files: StoreFiles, limits: Limits, local_ids: Sequence[str]) -> list[SessionInfo]:
@@ -20,6 +24,9 @@ def heads_of(files: StoreFiles, limits: Limits, local_ids: Sequence[str]) -> lis
         try:
             info = _head_of(files, limits, local_id)
         except (OSError, BadFile, OutsideChange):  # reading the whole session reports why
+            continue
+        except Exception as error:  # a bug of ours with one session: the others are listed, and it is when it is read
+            _failed.note(files.path(files.format.main_path(local_id)), error)
             continue
         if info is not None:
             found.append(info)

@@ -35,6 +35,7 @@ from sessiond.formats.base import Decoded, Files
 from sessiond.formats.names import id_in_trash
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, atomic_write, is_temporary
+from sessiond.misfits import Misfits
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import epoch_ms, timestamp
 from sessiond.ready import ready
@@ -43,6 +44,7 @@ from sessiond.store.port import Trashed
 from sessiond.store.trash_age import Ageing
 
 log = logging.getLogger(__name__)
+_stuck = Misfits(log, "could not be removed from the trash")
 _NEW, _OLD, _GONE = ".new", ".old", ".gone"
 _DAMAGED = ".damaged"
 
@@ -246,7 +248,7 @@ class Trash:
             return None
         try:
             return msgspec.json.decode(self.fs.read(path), type=_Meta)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise BadFile(
                 f"{path} cannot be read: {error}",
                 hint="the deleted session is next to it, in session.jsonl",
@@ -292,9 +294,12 @@ class Trash:
             # An entry of an older version does not say how much had been counted before it was added.
             if meta.lived_ms is not None or meta.deleted_at <= longest:
                 old.append(name)
+        gone = []
         for trash_id in old:
-            self.remove(trash_id)
-        return old
+            with _stuck.apart(self._path(trash_id)):  # one that never goes must not keep the others for ever
+                self.remove(trash_id)
+                gone.append(trash_id)
+        return gone
 
     @_alone
     def info(self, trash_id: str) -> Trashed | None:

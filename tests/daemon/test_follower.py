@@ -355,3 +355,21 @@ def test_several_profiles_are_named_with_commas(tmp_path: Path, listed: str) -> 
         (tmp_path / name / "projects").mkdir(parents=True)
     found = [one.path for one in registry.known_places("/nobody", env) if one.tool == "claude-code"]
     assert found == [f"{one}/projects" for one in listed.format(tmp_path).split(",")]
+
+
+def test_a_file_that_cannot_be_looked_at_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of its place are read; it is tried last, and reading it says why. One that is gone is left out."""
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / f"{name}.jsonl").write_text("x")
+    real = os.stat
+
+    def stat(path: Any, *more: Any, **named: Any) -> Any:
+        if str(path).endswith("b.jsonl"):
+            raise OSError(errno.EIO, "Input/output error")
+        if str(path).endswith("d.jsonl"):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return real(path, *more, **named)
+
+    monkeypatch.setattr(os, "stat", stat)
+    found = [os.path.basename(path) for path in follow._newest_first(str(tmp_path))]
+    assert (sorted(found[:2]), found[2:]) == (["a.jsonl", "c.jsonl"], ["b.jsonl"])

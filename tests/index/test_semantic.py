@@ -14,13 +14,15 @@ import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
 
 from sessiond.errors import Cancelled, InvalidParams, Unavailable
+from sessiond.index import embedding, semantic, semantic_worker
 from sessiond.index import index as index_module
-from sessiond.index import semantic
+from sessiond.index import passages as passage_module
 from sessiond.index.index import Index
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.passages import MOST, PASSAGE_CHARS, passages
@@ -513,3 +515,39 @@ def test_documents_that_are_gone_are_found_by_their_ids(tmp_path: Path) -> None:
     assert store.docs_beside(iter([9, 3, 11])) == [5, 7]
     assert store.docs_beside([]) == [5, 7, 9]
     store.close()
+
+
+async def test_a_document_without_a_vector_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no passages, and what the model fails on, is not found by its meaning; the others are, and its session is named.
+    A model that fails on everything is another thing: nothing counts as done.
+    """
+    async with opened(tmp_path) as index:
+        index.put_session(info("s"), [message(1, "the cat sat"), message(2, "odd one"), message(3, "a dog ran")], [])
+        index.put_session(info("t"), [message(1, "bad text"), message(2, "the cat slept")], [])
+        await index.settled()
+    real_embed, real_passages = embedding.Model.embed, passage_module.passages
+    broken = {"bad text"}
+
+    def embed(self: embedding.Model, texts: list[str]) -> Any:
+        if broken.intersection(texts) or "all" in broken:
+            raise ValueError("planted")
+        return real_embed(self, texts)
+
+    def some_passages(texts: Any) -> Any:
+        if any("odd" in text for _, text in texts):
+            raise KeyError("planted")
+        return real_passages(texts)
+
+    monkeypatch.setattr(embedding.Model, "embed", embed)
+    monkeypatch.setattr(passage_module, "passages", some_passages)
+    worker = semantic_worker.Worker(str(tmp_path / "index.db"), str(tmp_path / "vectors.db"))
+    wheres = [["1", {}]]
+    answer = worker.search({"id": 1, "text": "the cat", "wheres": wheres, "most": 10})
+    assert sorted(answer["left_out"]) == ["s", "t"]
+    assert len(answer["found"]) >= 2
+    broken.add("all")
+    other = semantic_worker.Worker(str(tmp_path / "index.db"), str(tmp_path / "other.db"))
+    other.step()
+    with pytest.raises(ValueError, match="planted"):
+        other.step()
+    assert len(other._vectors) == 0

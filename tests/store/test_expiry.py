@@ -177,3 +177,26 @@ def test_a_daemon_expires_its_trash_and_nothing_else(tmp_path: Path) -> None:
         deleted = client.call("session/list", filter={"deleted": True})["sessions"]
         assert [info["sessionId"] for info in deleted] == ["recent"]
         assert [info["sessionId"] for info in client.call("session/list")["sessions"]] == ["kept"]
+
+
+async def test_an_entry_that_cannot_be_removed_costs_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others go when their time is over. It is told, and tried again in the next round."""
+    house = House()
+    for name in "abc":
+        put(house.trash, name, house.clock)
+    real = Trash.remove
+
+    def remove(self: Trash, trash_id: str) -> None:
+        if trash_id == "b":
+            raise OSError(5, "Input/output error")
+        real(self, trash_id)
+
+    monkeypatch.setattr(Trash, "remove", remove)
+    await house.live(30.5)
+    assert left(house.trash) == ["b"]
+    assert "/trash/b could not be removed from the trash" in caplog.text
+    monkeypatch.setattr(Trash, "remove", real)
+    await house.live(0.5)
+    assert left(house.trash) == []
