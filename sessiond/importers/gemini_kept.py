@@ -53,7 +53,7 @@ def _same_end(new: list[tuple[str, Sign]], old: list[tuple[str, Sign]]) -> list[
 
 def _sign(message: JsonObject) -> Sign | None:
     """None for what is not sent as a message of its own: notices, and results, which belong to their calls."""
-    if message["type"] not in ("user", "gemini"):
+    if message.get("type") not in ("user", "gemini"):
         return None
     content = message.get("content")
     parts: list[Any] = content if isinstance(content, list) else [content]

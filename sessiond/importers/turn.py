@@ -67,10 +67,11 @@ class Turn:
         if isinstance(text, str) and text:
             self._said("thinking").thoughts.append(text)
 
-    def call(self, call_id: Any, name: Any, arguments: Any, **rest: Any) -> None:
-        """A call. `rest`: other fields of the tool's record, which are kept in the call unless they are None."""
-        more = {key: value for key, value in rest.items() if value is not None}
-        self._said("call").calls.append(tool_call(call_id, name, arguments) | more)
+    def call(self, call_id: Any, name: Any, arguments: Any, /, **rest: Any) -> None:
+        """A call. `rest`: other fields of the tool's record, which are kept in the call unless they are None or it has them."""
+        call = tool_call(call_id, name, arguments)
+        more = {key: value for key, value in rest.items() if value is not None and key not in call}
+        self._said("call").calls.append(call | more)
 
     def result(self, call_id: Any, content: Any, metadata: JsonObject | None = None, *, error: bool = False) -> None:
         """The result of a call: a text, a list of blocks, or any other value, which is kept as its JSON."""

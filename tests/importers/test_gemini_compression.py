@@ -127,3 +127,11 @@ def test_what_only_a_checkpoint_of_gemini_has_keeps_its_calls(tmp_path: Path) ->
     assert texts(stream.only)[1] == ("assistant", "Let me look.")
     assert stream.only[1]["toolCalls"] == [{"id": "call_9", "name": "ls", "arguments": {"path": "x"}}]
     assert not stream.unknown
+
+
+def test_a_record_without_a_kind_costs_itself(tmp_path: Path) -> None:
+    """The whole file could not be read, because all records are looked at before any is."""
+    records = compressed()
+    odd = {key: value for key, value in records[2].items() if key != "type"}
+    whole = read(lines(tmp_path / "a" / "session-1.jsonl", *records)).told()
+    assert read(lines(tmp_path / "b" / "session-1.jsonl", *records, {**odd, "id": "odd"})).told() == whole

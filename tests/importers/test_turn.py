@@ -144,3 +144,13 @@ def test_places_follow_the_environment() -> None:
     assert in_state("/h", {}, "x") == ["/h/.local/share/x", "/h/.local/state/x"]
     assert "/c/VSCodium/User/y" in in_editors("/h", env, "y")
     assert Tool().places("/h", env) == []
+
+
+def test_fields_of_a_call_do_not_take_the_place_of_its_own() -> None:
+    """A record may have any, and of any type: what the call says of itself stays."""
+    turn = Turn("assistant")
+    turn.take([
+        {"type": "tool-call", "toolCallId": "c1", "toolName": "ls", "args": {}, "id": ["x"], "name": 5, "call_id": 1, "self": 2},
+    ])  # fmt: skip
+    [call] = messages(turn, id="m1", time="2026-01-01T10:00:00Z")[0]["toolCalls"]
+    assert call == {"id": "c1", "name": "ls", "arguments": {}, "call_id": 1, "self": 2}

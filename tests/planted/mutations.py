@@ -2485,6 +2485,20 @@ MUTATIONS = [
         ("tests/cli/test_small_commands.py", "-k", "not_indexed"),
     ),
     Planted(
+        "a call's record may take the place of its id",
+        "importers/turn.py",
+        "if value is not None and key not in call}",
+        "if value is not None}",
+        ("tests/importers/test_turn.py", "-k", "take_the_place"),
+    ),
+    Planted(
+        "a record of Gemini CLI without a kind ends its file",
+        "importers/gemini_kept.py",
+        '    if message.get("type") not in',
+        '    if message["type"] not in',
+        ("tests/importers/test_gemini_compression.py", "-k", "without_a_kind"),
+    ),
+    Planted(
         "a session that cannot be shown ends the list of all",
         "service/catalog.py",
         "        with self.failed.apart(wire_id):\n            one = self.owners.peek(wire_id)\n",
