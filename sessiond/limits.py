@@ -28,6 +28,8 @@ makes every other one wait for the interpreter: with 16 of them a list took four
 """
 FOREIGN_THREADS = 6
 """For reading on disks that are not ours, for each group in `fs/asynchronous.py`, such as one adopted store."""
+IMPORT_THREADS, IMPORT_PLACES_AT_ONCE = 4, 32
+"""For each folder that clients import from, and for how many folders at once; further ones share `FOREIGN_THREADS`."""
 STUCK_S = 30.0
 """A disk that is not ours, from which nothing has come back for so long, takes no more than so many callers; further ones
 get `unavailable` at once.

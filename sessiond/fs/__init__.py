@@ -7,6 +7,7 @@ the system's OSError unchanged; `DiskFailed`, itself an OSError, says that the s
 
 from sessiond.fs.asynchronous import (
     FOLLOWING,
+    IMPORT_PLACES,
     IMPORTING,
     NAMED,
     Threads,
@@ -21,6 +22,7 @@ from sessiond.fs.real import RealFileSystem
 __all__ = [
     "FOLLOWING",
     "IMPORTING",
+    "IMPORT_PLACES",
     "NAMED",
     "DiskFailed",
     "FileSystem",

@@ -2,7 +2,8 @@
 
     off_loop, off_loop_to_save    ours: the data folder (default store, shared stores, trash, settings) and what computes
     Threads of an adopted store   `store/mounts.py` makes one for each: its files, its health, the hints of its folder
-    IMPORTING                     the files that an import reads
+    IMPORTING                     other paths that imports look at
+    IMPORT_PLACES                 the files that an import reads: threads of its own for each folder that clients name
     FOLLOWING                     what other tools write, and the folders where they write it
     NAMED                         other paths that clients name: exports, backups, folders to adopt, documents
 
@@ -18,15 +19,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import aiofiles.os
 
 from sessiond.errors import Unavailable
-from sessiond.limits import FOREIGN_THREADS, SAVING_THREADS, STUCK_S, WAITING_CALLS
+from sessiond.limits import (
+    FOREIGN_THREADS,
+    IMPORT_PLACES_AT_ONCE,
+    IMPORT_THREADS,
+    SAVING_THREADS,
+    STUCK_S,
+    WAITING_CALLS,
+)
 from sessiond.shield import shielded
 
 T = TypeVar("T")
@@ -110,18 +120,68 @@ class Threads:
         if executor is None:
             executor = own.executor if own is not None and own.executor is not None else self._readers
         # The call itself counts, not its caller, who may leave.
-        call = asyncio.get_running_loop().run_in_executor(executor, function, *args)
+        loop = asyncio.get_running_loop()
+        call = executor.submit(function, *args)
         self._waiting += 1
-        call.add_done_callback(self._came_back)
-        return await call
+        call.add_done_callback(partial(self._tell, loop))
+        return await asyncio.wrap_future(call)
 
-    def _came_back(self, call: asyncio.Future[T]) -> None:
+    def _tell(self, loop: asyncio.AbstractEventLoop, call: Future[T]) -> None:
+        """On whatever thread the call ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody counts any more
+            loop.call_soon_threadsafe(self._came_back, call)
+
+    @property
+    def idle(self) -> bool:
+        """No call is under way."""
+        return not self._waiting
+
+    def close(self) -> None:
+        """End the threads when their calls come back. Nothing may be called afterwards."""
+        self._readers.shutdown(wait=False)
+        self._savers.shutdown(wait=False)
+
+    def _came_back(self, call: Future[T]) -> None:
         self._waiting -= 1
         if not call.cancelled():
             self._moved = time.monotonic()
 
 
+class PlaceThreads:
+    """Threads for each of several places, while they are used: one that hangs takes none of another's. Call it on the loop."""
+
+    def __init__(self, what: str, shared: Threads, *, each: int, most: int) -> None:
+        """`each`: threads for a place. Places beyond `most` use the threads `shared`."""
+        self._what = what
+        self._shared = shared
+        self._each = each
+        self._most = most
+        self._used: dict[str, Threads] = {}
+        self._users: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def of(self, place: str) -> Iterator[Threads]:
+        """A place whose disk hangs keeps its threads until it answers, so that trying again takes no more of them."""
+        for other in [one for one, threads in self._used.items() if not self._users[one] and threads.idle]:
+            self._used.pop(other).close()
+        if place not in self._used and len(self._used) >= self._most:
+            yield self._shared
+            return
+        if place not in self._used:
+            self._used[place] = Threads(f"{self._what} {place}", threads=self._each)
+        self._users[place] += 1
+        try:
+            yield self._used[place]
+        finally:
+            self._users[place] -= 1
+            if not self._users[place]:
+                del self._users[place]
+                if self._used[place].idle:
+                    self._used.pop(place).close()
+
+
 IMPORTING = Threads("import")
+IMPORT_PLACES = PlaceThreads("import from", IMPORTING, each=IMPORT_THREADS, most=IMPORT_PLACES_AT_ONCE)
 FOLLOWING = Threads("follow")
 NAMED = Threads("named path")
 

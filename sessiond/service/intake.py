@@ -19,7 +19,7 @@ import msgspec
 from sessiond.collector import few_searches
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import registry as formats
-from sessiond.fs import FOLLOWING, IMPORTING
+from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
@@ -116,7 +116,7 @@ class Intake:
         self._now = now
         self._wanted = _Wanted()
         self._progress = progress or (lambda _: None)
-        self._threads = IMPORTING
+        self._threads: Threads = IMPORTING
         self._reader = ImportReader()
         self._tally = ImportTally()
         self._names: list[tuple[InfoUpdate, str]] = []
@@ -132,10 +132,19 @@ class Intake:
         self._total_files = 0
 
     async def run(
-        self, path: str, *, format: str | None, since: str | None, dry_run: bool, report: bool, followed: bool
+        self,
+        path: str,
+        threads: Threads,
+        *,
+        format: str | None,
+        since: str | None,
+        dry_run: bool,
+        report: bool,
+        followed: bool,
     ) -> ImportResult:
+        """`threads`: for the disk that has the files."""
         self._wanted = _Wanted(format, since, dry_run, followed)
-        self._threads = self._reader.threads = FOLLOWING if followed else IMPORTING
+        self._threads = self._reader.threads = threads
         fmt = format
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])

@@ -6,12 +6,13 @@ import asyncio
 import os
 import posixpath
 from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import jsonl
 from sessiond.formats.losses import lost
-from sessiond.fs import FOLLOWING, IMPORTING, NAMED, FileSystem, RealFileSystem, atomic_write
+from sessiond.fs import FOLLOWING, IMPORT_PLACES, NAMED, FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
@@ -132,18 +133,14 @@ class Transfer:
         """`followed`: nobody asked for this import, so what was deleted here does not come back."""
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
-        threads = FOLLOWING if followed else IMPORTING
-        if not await threads.call(os.path.exists, path):
-            raise InvalidParams(f"path: {path} does not exist", field="path")
-        if since is not None:
-            try:
-                since = strict_timestamp(since)
-            except (ValueError, OverflowError) as error:
-                raise InvalidParams(
-                    "since: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field="since"
-                ) from error
-        intake = await asyncio.to_thread(self._intake, store, progress)
-        return await intake.run(path, format=format, since=since, dry_run=dry_run, report=report, followed=followed)
+        with nullcontext(FOLLOWING) if followed else IMPORT_PLACES.of(_place_of(path)) as threads:
+            if not await threads.call(os.path.exists, path):
+                raise InvalidParams(f"path: {path} does not exist", field="path")
+            since = _checked_since(since)
+            intake = await asyncio.to_thread(self._intake, store, progress)
+            return await intake.run(
+                path, threads, format=format, since=since, dry_run=dry_run, report=report, followed=followed
+            )
 
     async def followed(self, store: Store) -> FollowedSources:
         """For a follower that imports into `store`."""
@@ -261,3 +258,17 @@ def _render(session: Session, fmt: str) -> bytes:
 
     chunks: Iterator[str] = export(session, session.messages(), fmt)
     return "".join(chunks).encode("utf-8", "replace")
+
+
+def _place_of(path: str) -> str:
+    """The folder that an import reads, as far as its name tells: a look at it might wait for its disk."""
+    return os.path.dirname(path) if os.path.splitext(path)[1] else path
+
+
+def _checked_since(since: str | None) -> str | None:
+    try:
+        return None if since is None else strict_timestamp(since)
+    except (ValueError, OverflowError) as error:
+        raise InvalidParams(
+            "since: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field="since"
+        ) from error

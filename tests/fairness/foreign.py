@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -103,6 +104,37 @@ def copy(home: Home, scale: Scale) -> Iterator[str]:
         together(home, "daemon/backup", [{"path": str(into / "copy")}])
 
 
+def follow(home: Home, scale: Scale) -> Iterator[str]:
+    folder = home.path / "followed"
+    folder.mkdir()
+    files = [folder / f"{number:08}-1111-4222-8333-444444444444.jsonl" for number in range(CLIENTS // 2)]
+    for file in files:
+        _write_record(file, 1)
+    client = home.client(PATIENCE_S)
+    client.call("daemon/follow", add=[f"claude-code:{folder}"])
+    _until_followed(client, len(files))
+    with slow(home, files, scale.delay_s):
+        yield f"follows {len(files)} files that grow on a disk that takes {scale.delay_s:g} s for each look"
+        for file in files:
+            _write_record(file, 2)
+        watcher = home.client(PATIENCE_S)
+        for file in files:
+            while len(watcher.call("session/read", sessionId=f"claude-code-{file.stem}")["messages"]) < 2:
+                time.sleep(0.1)
+
+
+def _write_record(file: Path, number: int) -> None:
+    message = {"role": "user", "content": f"word {number}"}
+    written = {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": file.stem, "message": message}
+    with file.open("a") as out:
+        out.write(json.dumps({**written, "timestamp": f"2026-01-11T14:00:0{number}.000Z"}) + "\n")
+
+
+def _until_followed(client: Client, count: int) -> None:
+    while sum(one["sessions"] for one in client.call("daemon/follow")["places"]) < count:
+        time.sleep(0.1)
+
+
 def _if_possible(load: Callable[[Home, Scale], Iterator[str]], home: Home, scale: Scale) -> Iterator[str]:
     if is_possible():
         yield from load(home, scale)
@@ -112,5 +144,5 @@ def _if_possible(load: Callable[[Home, Scale], Iterator[str]], home: Home, scale
 
 FOREIGN = {
     f"slow {name}": (partial(_if_possible, load),)
-    for name, load in {"store": store, "source": source, "target": target, "backup": copy}.items()
+    for name, load in {"store": store, "source": source, "target": target, "backup": copy, "follow": follow}.items()
 }

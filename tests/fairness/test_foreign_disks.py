@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from sessiond.endpoint import places
 from sessiond.errors import Unavailable
 from sessiond.fs import RealFileSystem, Threads, off_loop, off_loop_to_save
 from sessiond.fs import asynchronous as module
+from sessiond.fs.asynchronous import PlaceThreads
 from sessiond.journal import JournalWriter
 from sessiond.limits import SAVES_AT_A_TIME, Limits
 from sessiond.service import checks as checks_module
@@ -361,23 +363,79 @@ async def test_a_save_that_hangs_does_not_keep_the_journal_from_being_trimmed(mo
     hangs.set()
 
 
+async def test_places_do_not_take_each_others_threads(disk: Disk) -> None:
+    """However many imports wait for a place that hangs, another place has threads; beyond many places, they share some. Trying a
+    place again that hangs takes no more threads, and one that answers again has none left.
+    """
+    shared = Threads("shared")
+    places = PlaceThreads("import from", shared, each=2, most=2)
+    disk.hang()
+
+    async def asked(place: str, look: Callable[[], object]) -> object:
+        with places.of(place) as threads:
+            return await threads.call(look)
+
+    waiting = [asyncio.create_task(asked("/a", disk.look)) for _ in range(MANY)]
+    await disk.is_asked(2)
+    assert "/b" in (await soon(asked("/b", threading.current_thread))).name
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    again = asyncio.create_task(asked("/a", disk.look))
+    with places.of("/b") as threads, places.of("/c") as third:
+        assert third is shared
+        assert threads is not shared
+    assert len(disk.threads) == 2
+    disk.answer()
+    await soon(again)
+    while places._used:
+        with places.of("/b"):
+            await asyncio.sleep(0.001)
+    assert not places._users
+
+
+async def test_an_import_from_a_healthy_disk_does_not_wait_for_one_that_hangs(
+    disk: Disk, two: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await two.service.start()
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "chat.json").write_text('[{"role": "user", "content": "x"}]')
+    real = intake_module.mark_of
+    monkeypatch.setattr(intake_module, "mark_of", lambda path: disk.look() if "/bad/" in path else real(path))
+    disk.hang()
+    bad = str(tmp_path / "bad")
+    waiting = [asyncio.create_task(two.service.import_(None, bad)) for _ in range(MANY)]
+    await disk.is_asked(1)
+    result = await soon(two.service.import_(None, str(tmp_path / "good"), format="messages"))
+    assert len(result["sessions"]) == 1
+    disk.answer()
+    await soon(asyncio.gather(*waiting))
+
+
 # With real daemons and a real delay
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["slow store", "slow source", "slow target", "slow backup"])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["slow store", "slow source", "slow target", "slow backup", "slow follow"])
 def test_a_light_client_does_not_wait_for_a_foreign_disk(name: str) -> None:
-    """Its slowest call stays below 250 ms, where each look at the foreign disk takes 3 s. Three tries: the machine may be busy."""
+    """Its slowest call stays below 250 ms, where each look at the foreign disk takes 3 s; or, on a slow machine, below four times
+    what it is where the disk answers at once and everything is traced as well. Three tries: the machine may be busy.
+    """
     from tests.fairness.__main__ import measured
     from tests.fairness.foreign import is_possible
     from tests.fairness.loads import FULL, LOADS
 
     if not is_possible():
         pytest.skip("only root may always trace another process")
-    slowest: list[float] = []
+    slowest: list[tuple[float, float]] = []
     for _ in range(3):
-        _, times = measured(LOADS[name][0], FULL)
-        slowest.append(max(max(one) for one in times.values()))
-        if slowest[-1] < 0.25:
+        with_delay, without = (
+            max(max(one) for one in measured(LOADS[name][0], scale)[1].values())
+            for scale in (FULL, replace(FULL, delay_s=0.001))
+        )
+        if with_delay < max(0.25, 4 * without):
             return
-    raise AssertionError(f"the light client waited {slowest} s")
+        slowest.append((with_delay, without))
+    raise AssertionError(f"the light client waited so many seconds, with the delay and without: {slowest}")

@@ -2499,6 +2499,22 @@ MUTATIONS = [
         ("tests/importers/test_gemini_compression.py", "-k", "without_a_kind"),
     ),
     Planted(
+        "imports from one place take the threads of all",
+        "fs/asynchronous.py",
+        '            self._used[place] = Threads(f"{self._what} {place}", threads=self._each)\n',
+        "            self._used[place] = self._shared\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "each_others_threads"),
+    ),
+    Planted(
+        "a call whose caller left no longer counts, though it hangs",
+        "fs/asynchronous.py",
+        "        call.add_done_callback(partial(self._tell, loop))\n        return await asyncio.wrap_future(call)\n",
+        "        own_call = asyncio.wrap_future(call)\n"
+        "        own_call.add_done_callback(lambda _: self._came_back(call))\n"
+        "        return await own_call\n",
+        ("tests/fairness/test_foreign_disks.py", "-k", "each_others_threads"),
+    ),
+    Planted(
         "a session that cannot be shown ends the list of all",
         "service/catalog.py",
         "        with self.failed.apart(wire_id):\n            one = self.owners.peek(wire_id)\n",
