@@ -1024,8 +1024,8 @@ MUTATIONS = [
     Planted(
         "a truncated message is still in the index",
         "service/catalog.py",
-        "                self.index.drop_after(wire_id, one.drop_after)\n",
-        "                pass\n",
+        "            self.index.drop_after(wire_id, one.drop_after)\n",
+        "            pass\n",
         ("tests/service/test_catalog_cuts.py",),
     ),
     Planted(
