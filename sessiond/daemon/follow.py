@@ -73,6 +73,12 @@ class Importing(Protocol):
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""
 
+    def goes_on(self, path: str) -> bool:
+        """Whether only what is new in the file will be read, whatever its size."""
+
+    async def compare(self, seconds: float) -> list[str]:
+        """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
+
     async def gone(self, paths: Sequence[str]) -> None:
         """Record that these files were removed."""
 
@@ -184,6 +190,7 @@ class Follower:
             try:
                 for _ in range(round(_LOOK_S / _POLL_S)):
                     await self._poll()
+                    self._note_changed(await self._importing.compare(_COMPARING_SHARE * _POLL_S))
                     await asyncio.sleep(_POLL_S)
                 await self._settle(await FOLLOWING.run(self._found))
                 await self._compare()
@@ -293,6 +300,12 @@ class Follower:
                 self._marks[path] = mark
                 self._note(polled[path], [path])
 
+    def _note_changed(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            for place in self._places.values():
+                if place.covers(path):
+                    self._note(place, [path])
+
     # Hints
 
     def _note(self, place: _Place, paths: Iterable[str]) -> None:
@@ -371,7 +384,7 @@ class Follower:
             await self._importing.gone([path])
         elif not registry.may_be_known(os.path.basename(path)):
             pass
-        elif small and size > _LARGE:
+        elif small and size > _LARGE and not self._importing.goes_on(path):
             self._behind = {path: place, **self._behind}
         else:
             await self._bring(path, place)

@@ -23,7 +23,7 @@ from sessiond.importers.claude_code_tree import Tree, tree_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.kept_output import KEY, ClaudeCodeOutputs
-from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.lines import LineReader, head_objects, read_with
 from sessiond.importers.qwen import is_qwen
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
 from sessiond.importers.source_file import without, word
@@ -61,8 +61,11 @@ class ClaudeCode:
         return 90 if b'"parentUuid"' in head and b'"sessionId"' in head else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from read_with(self.reader(path, open_), path, open_)
+
+    def reader(self, path: str, open_: Opener) -> LineReader:
         # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
-        yield from read_with(_Reader(path, tree_of(path, open_source), open_), path, open_)
+        return _Reader(path, tree_of(path, open_source), open_)
 
 
 class _Reader:
@@ -71,7 +74,7 @@ class _Reader:
     def __init__(self, path: str, tree: Tree, open_: Opener) -> None:
         self._path = path
         self._outputs = ClaudeCodeOutputs(path, open_)
-        self._off_path = tree.off_path
+        self._tree = tree
         self._draft = SessionDraft(ClaudeCode.name, path, os.path.basename(path).removesuffix(".jsonl"))
         self._repeats = Repeats(path, open_source, tree, self._draft.has)
         self._ignored: Counter[str] = Counter()
@@ -87,6 +90,9 @@ class _Reader:
         self._continued.take(record)
         fullest = self._repeats.take(line, record)
         return self._read(line, fullest) if fullest is not None else (SkippedLine(self._path, line, REPEAT),)
+
+    def stands_with(self, before: int, lines: Sequence[bytes]) -> bool:
+        return self._tree.stands_with(before, lines)
 
     def _read(self, line: int, record: JsonObject) -> Sequence[Event]:
         kind = record.get("type")
@@ -181,7 +187,7 @@ class _Reader:
         if record.get("isSidechain") is True:
             metadata["sidechain"] = True
         uuid = record.get("uuid")
-        if isinstance(uuid, str) and uuid in self._off_path:
+        if isinstance(uuid, str) and uuid in self._tree.off_path:
             metadata["branch"] = True
 
     def end(self) -> Iterator[Event]:

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from sessiond.formats.shared_line import pieces_of
 from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.claude_code_user import marks
-from sessiond.importers.lines import raw_lines
-from sessiond.importers.record import Opener
+from sessiond.importers.lines import Position, raw_lines
+from sessiond.importers.record import Opener, digest_of_json
 
 PROMPT, COMMAND, ANSWER, RESULT, OTHER = range(5)
 _END, _OFF = -1, -2
@@ -52,32 +52,65 @@ _record = msgspec.json.Decoder(TreeRecord).decode
 _message = msgspec.json.Decoder(_Message).decode
 
 
-class Tree(NamedTuple):
-    """The `uuid`s of all records on abandoned branches, and of those that the file has more than once. `lines`: how many the file
-    had.
+Kind: TypeAlias = Callable[[TreeRecord], int]
+
+
+class Tree:
+    """`off_path`: the `uuid`s of all records on abandoned branches. `repeated`: those that the file has more than once. `lines`: how
+    many whole ones the file had. `kind`: what a record is.
     """
 
-    off_path: frozenset[str]
-    repeated: frozenset[str]
-    lines: int
+    def __init__(self, kind: Kind) -> None:
+        self.off_path: frozenset[str] = frozenset()
+        self.repeated: frozenset[str] = frozenset()
+        self.lines = 0
+        self._kind = kind
+        self._records = _Tree()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
+        return self  # who copies a reader reads no more with it
+
+    def take(self, raw: bytes) -> None:
+        """The next line."""
+        if not _grown(self._records, raw, self._kind):
+            for piece, whole in pieces_of(raw):
+                if whole:
+                    _grown(self._records, piece, self._kind)
+
+    def settle(self) -> None:
+        self.off_path = self._records.branches()
+        self.repeated = frozenset(self._records.repeated)
+
+    def stands_with(self, before: int, lines: Sequence[bytes]) -> bool:
+        """Take more lines. Returns whether the records before them are still where they were, and none came again. False, too, if it
+        was read before all of the lines so far were written.
+        """
+        if self.lines != before:
+            return False
+        known, off_path = len(self._records), self.off_path
+        for raw in lines:
+            self.take(raw)
+        self.lines += len(lines)
+        self.settle()
+        moved = off_path ^ self.off_path
+        return not self.repeated and all(self._records.number(uuid) >= known for uuid in moved)
 
 
-def tree_of(path: str, open_: Opener, kind: Callable[[TreeRecord], int] | None = None) -> Tree:
+def tree_of(path: str, open_: Opener, kind: Kind | None = None) -> Tree:
     """Reads a file's tree. Holds only ids and numbers. Raises OSError. `kind`: what a record is, where a tool other than Claude
     Code wrote it.
     """
-    kind = kind or kind_of
-    tree, lines = _Tree(), 0
-    for number, raw in raw_lines(path, open_):
-        lines = number
-        if raw is not None and not _grown(tree, raw, kind):
-            for piece, whole in pieces_of(raw):
-                if whole:
-                    _grown(tree, piece, kind)
-    return Tree(tree.branches(), frozenset(tree.repeated), lines)
+    tree = Tree(kind or kind_of)
+    at = Position()
+    for _, raw in raw_lines(path, open_, at):
+        if raw is not None:
+            tree.take(raw)
+    tree.lines = at.line
+    tree.settle()
+    return tree
 
 
-def _grown(tree: _Tree, raw: bytes, kind: Callable[[TreeRecord], int]) -> bool:
+def _grown(tree: _Tree, raw: bytes, kind: Kind) -> bool:
     """Put a record into the tree. Returns whether it could be read."""
     try:
         record = _record(raw)
@@ -129,8 +162,8 @@ class _Retries:
     def __init__(self) -> None:
         self.found: list[tuple[str, str]] = []
         """A prompt, and the one that it repeats."""
-        self.words: dict[str, int] = {}
-        """Of each prompt, a hash of what it says."""
+        self.words: dict[str, bytes] = {}
+        """Of each prompt, a digest of what it says."""
         self._last: tuple[str, bytes] | None = None
         self._open = False
         """Whether nothing answered the last prompt, or an error came after the answer."""
@@ -141,7 +174,7 @@ class _Retries:
             said = bytes(record.message)
             if self._open and self._last is not None and _same_words(self._last[1], said):
                 self.found.append((record.uuid, self._last[0]))
-            self.words[record.uuid] = hash(said)
+            self.words[record.uuid] = digest_of_json(said)
             self._last, self._open = (record.uuid, said), True
         elif kind == ANSWER:
             self._open = record.is_api_error_message is True
@@ -193,9 +226,22 @@ class _Tree:
             self._parents[number] = known
             self._straight = False
 
+    def __len__(self) -> int:
+        return len(self._parents)
+
+    def number(self, uuid: str) -> int:
+        return self._numbers[uuid]
+
     def branches(self) -> frozenset[str]:
         if self._straight:
             return frozenset()
+        given = self._parents[:]
+        try:
+            return self._branches()
+        finally:
+            self._parents = given
+
+    def _branches(self) -> frozenset[str]:
         for number, name in self._later:
             self._parents[number] = self._numbers.get(name, -1)
         self._put_retries()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sessiond.importers.blocks import text_of
 from sessiond.importers.codex_header import source_id, start
@@ -19,7 +19,7 @@ from sessiond.importers.codex_repeats import Repeats, Said
 from sessiond.importers.codex_usage import UsageReports
 from sessiond.importers.codex_user import UserWords
 from sessiond.importers.draft import SessionDraft
-from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.lines import LineReader, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, MessageRecord, Opener
 from sessiond.importers.source_file import without, word
 from sessiond.model.values import JsonObject
@@ -44,7 +44,10 @@ class Codex:
         return 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        yield from read_with(_Reader(path, open_), path, open_)
+        yield from read_with(self.reader(path, open_), path, open_)
+
+    def reader(self, path: str, open_: Opener) -> LineReader:
+        return _Reader(path, open_)
 
 
 class _Reader:
@@ -63,6 +66,10 @@ class _Reader:
             self._repeats.put(event)  # `_read` puts events that wait there, too
         yield from self._reports.pass_on(self._repeats.ready())
         self._reports.take(record, self._context.get("model"))
+
+    def stands_with(self, before: int, lines: Sequence[bytes]) -> bool:
+        del before
+        return self._user.stands_with(lines)
 
     def _read(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, payload = kind_of(record)

@@ -4,8 +4,10 @@ and each later compaction writes all of it once more.
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any
 
+from sessiond.importers.overlay import Table
 from sessiond.importers.record import digest_of
 from sessiond.importers.source_file import listed, mapped
 from sessiond.model.values import JsonObject
@@ -19,7 +21,7 @@ class History:
     """Which items are in which messages. Holds digests and ids, never texts."""
 
     def __init__(self) -> None:
-        self._ids: dict[bytes, str] = {}
+        self._ids: MutableMapping[bytes, str] = Table()
 
     def note(self, message_id: str, item: JsonObject) -> None:
         """An item, or each item of a compaction's history, is in this message."""

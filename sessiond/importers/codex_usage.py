@@ -12,8 +12,7 @@ with the last one of each turn only: a report of which nothing was answered is t
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ import msgspec
 from sessiond.importers import usage
 from sessiond.importers.codex_records import kind_of, spoken
 from sessiond.importers.draft import SessionDraft, digest
+from sessiond.importers.overlay import Table
 from sessiond.importers.record import Event, MessageRecord
 from sessiond.importers.source_file import mapped, word
 from sessiond.model.token_usage import KEY, TokenUsage, token_usage_of
@@ -44,7 +44,7 @@ class UsageReports:
         self._asked = ""
         self._answered = False
         """Whether a model has made anything since the last report."""
-        self._requests: Counter[str] = Counter()
+        self._requests: MutableMapping[str, int] = Table()
 
     def header(self, meta: JsonObject) -> None:
         """A `session_meta`. The first is the session's own; a copied history brings those of the threads before."""
@@ -85,8 +85,8 @@ class UsageReports:
             return None
         counts = msgspec.json.encode((total, found)).decode()
         request = f"{self._threads[-1]}:{digest(f'{counts} {self._asked}')}"
-        self._requests[request] += 1  # a thread that begins again may count the same
-        return request if self._requests[request] == 1 else f"{request}:{self._requests[request]}"
+        times = self._requests[request] = self._requests.get(request, 0) + 1
+        return request if times == 1 else f"{request}:{times}"  # a thread that begins again may count the same
 
     def pass_on(self, events: Iterator[Event]) -> Iterator[Event]:
         for event in events:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sessiond.importers.codex_repeats import Emit, Repeats, Said, contains
 from sessiond.importers.record import Event, Opener
@@ -16,6 +16,7 @@ _INJECTED = re.compile(
     r"skill|user_shell_command|collaboration_mode|subagent_notification)\b|# AGENTS\.md instructions)"
 )
 _REPEATED = "event_msg/user_message"
+_EVENTS = (b'"user_message"', b'"UserMessage"')
 
 
 class UserWords:
@@ -74,8 +75,12 @@ class UserWords:
         elif event is not None:
             yield from self._say_event(event)
 
+    def stands_with(self, lines: Sequence[bytes]) -> bool:
+        """Whether what was decided so far stands if these lines follow."""
+        return self._has_events is not False or not any(event in line for line in lines for event in _EVENTS)
+
     def _may_tell(self) -> bool:
         """Whether the file has any events of a user's words: only then does a missing one mean anything."""
         if self._has_events is None:
-            self._has_events = contains(self._path, self._open, b'"user_message"', b'"UserMessage"')
+            self._has_events = contains(self._path, self._open, *_EVENTS)
         return self._has_events

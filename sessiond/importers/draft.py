@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sessiond.importers.jsontext import as_text, encoded, fit, is_fit
+from sessiond.importers.overlay import Table
 from sessiond.importers.record import (
     Event,
     InfoUpdate,
@@ -117,10 +118,10 @@ class SessionDraft:
         self.model: str | None = None
         self._fallback = fallback_time
         self._known: JsonObject = {}
-        self._seen: dict[str, bytes] = {}
+        self._seen: MutableMapping[str, bytes] = Table()
         """Ids, with the digests of their records."""
-        self._repeats: dict[str, int] = {}
-        self._guessed: set[str] = set()
+        self._repeats: MutableMapping[str, int] = Table()
+        self._guessed: MutableMapping[str, None] = Table()
         """Ids of messages without a time of their own."""
         self._records: list[Any] = []
         self._records_bytes = 0
@@ -184,7 +185,7 @@ class SessionDraft:
         if _PERSON not in self._first_words:
             self._take_words(role, content, metadata or {})
         if at is None:  # a time that is guessed is not something that the source says
-            self._guessed.add(fresh_id)
+            self._guessed[fresh_id] = None
             mark = digest_of_json(encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b"")
         said.append(MessageRecord(self.source_id, {"id": fresh_id, **wire}, mark))
         return said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from sessiond.formats.shared_line import pieces_of
 from sessiond.importers.bytestream import utf8
@@ -22,19 +22,36 @@ _PASSED_BYTES = 4 * MAX_LINE_BYTES
 """How many bytes `short_lines` looks at."""
 
 
-def raw_lines(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
-    """Every line with its number, without its line end; None for a line over MAX_LINE_BYTES."""
+class Position:
+    """How far a file of lines was read: `offset` (bytes) and `line` of the end of the last whole line. `cut`: something comes after
+    it. `beyond`: there were records in that.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.line = 0
+        self.cut = False
+        self.beyond = False
+
+
+def raw_lines(path: str, open_: Opener, at: Position | None = None) -> Iterator[tuple[int, bytes | None]]:
+    """Every line with its number, without its line end; None for a line over MAX_LINE_BYTES. `at`: where in the file the lines
+    begin that `open_` gives. It is moved past each line.
+    """
+    at = Position() if at is None else at
     with utf8(path, open_) as file:
-        number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
             if raw.endswith(b"\n"):
-                yield number, raw[:-1]
+                at.offset += len(raw)
+                at.line += 1
+                yield at.line, raw[:-1]
             elif len(raw) > MAX_LINE_BYTES:
-                _to_line_end(file)
-                yield number, None
+                at.offset += len(raw) + _to_line_end(file)
+                at.line += 1
+                yield at.line, None
             else:
-                yield number, raw
+                at.cut = True
+                yield at.line + 1, raw
 
 
 def _to_line_end(file: BinaryIO) -> int:
@@ -47,11 +64,11 @@ def _to_line_end(file: BinaryIO) -> int:
     return passed
 
 
-def objects(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
+def objects(path: str, open_: Opener, at: Position | None = None) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
     """The JSON objects of a file with their line numbers, and what was skipped or repaired between them. Ignores blank
-    lines.
+    lines. `at` as for `raw_lines`.
     """
-    for number, raw in raw_lines(path, open_):
+    for number, raw in raw_lines(path, open_, at):
         if raw is None:
             yield SkippedLine(path, number, f"longer than {MAX_LINE_BYTES} bytes")
             continue
@@ -106,6 +123,16 @@ class LineReader(Protocol):
     def end(self) -> Iterable[Event]: ...
 
 
+@runtime_checkable
+class Foresighted(Protocol):
+    """A reader that knew all of the file before it was fed the first record."""
+
+    def stands_with(self, before: int, lines: Sequence[bytes], /) -> bool:
+        """Whether all that was made of the records so far, in so many lines, is the same if these follow. They are fed next; if they
+        cannot be, the reader is of no use any more.
+        """
+
+
 def fed(reader: LineReader, path: str, line: int, record: JsonObject) -> Iterator[Event]:
     """The events of one record. Raises OSError; any other error costs this record, is reported, and those after it are read."""
     try:
@@ -118,12 +145,19 @@ def fed(reader: LineReader, path: str, line: int, record: JsonObject) -> Iterato
 
 def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
     """A complete `read` for an importer: passes every object to the reader and what was skipped to the caller."""
-    for item in objects(path, open_):
+    yield from read_lines(reader, path, open_)
+    yield from reader.end()
+
+
+def read_lines(reader: LineReader, path: str, open_: Opener, at: Position | None = None) -> Iterator[Event]:
+    """The same without its end. `at` as for `raw_lines`."""
+    at = Position() if at is None else at
+    for item in objects(path, open_, at):
         if isinstance(item, SkippedLine):
             yield item
         else:
+            at.beyond = at.cut
             yield from fed(reader, path, *item)
-    yield from reader.end()
 
 
 def short_lines(path: str, open_: Opener, size: int) -> bytes:

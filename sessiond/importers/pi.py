@@ -13,7 +13,7 @@ from sessiond.importers.blocks import parts_of
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
-from sessiond.importers.lines import beheaded, head_objects, read_with
+from sessiond.importers.lines import LineReader, beheaded, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
 from sessiond.importers.source_file import mapped
 from sessiond.importers.usage import usage
@@ -42,7 +42,11 @@ class Pi:
         return 80 if is_named and any(map(_is_message, head_objects(head))) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        yield from read_with(_Reader(path), path, open_)
+        yield from read_with(self.reader(path, open_), path, open_)
+
+    def reader(self, path: str, open_: Opener) -> LineReader:
+        del open_
+        return _Reader(path)
 
 
 def _is_message(record: JsonObject) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sessiond.importers import google_parts, usage
@@ -17,7 +17,7 @@ from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, T
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.kept_google import QwenOutputs
 from sessiond.importers.kept_output import KEY
-from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.lines import LineReader, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
 from sessiond.importers.source_file import listed, mapped, word
 from sessiond.model.values import JsonObject
@@ -40,8 +40,11 @@ class Qwen:
         return 96 if any(is_qwen(record) for record in head_objects(head)) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from read_with(self.reader(path, open_), path, open_)
+
+    def reader(self, path: str, open_: Opener) -> LineReader:
         # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
-        yield from read_with(_Reader(path, tree_of(path, open_source, _kind), open_), path, open_)
+        return _Reader(path, tree_of(path, open_source, _kind), open_)
 
 
 def is_qwen(record: JsonObject) -> bool:
@@ -60,7 +63,7 @@ class _Reader:
     def __init__(self, path: str, tree: Tree, open_: Opener) -> None:
         self._path = path
         self._outputs = QwenOutputs(path, open_)
-        self._off_path = tree.off_path
+        self._tree = tree
         self._draft = SessionDraft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
         self._repeats = Repeats(path, open_source, tree, self._draft.has)
         self._ignored: Counter[str] = Counter()
@@ -76,6 +79,9 @@ class _Reader:
             yield SkippedLine(self._path, line, REPEAT)
         else:
             yield from self._read(line, fullest)
+
+    def stands_with(self, before: int, lines: Sequence[bytes]) -> bool:
+        return self._tree.stands_with(before, lines)
 
     def _read(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, message, payload = record.get("type"), record.get("message"), record.get("systemPayload")
@@ -117,7 +123,7 @@ class _Reader:
         metadata = {key: value for key, value in record.items() if key not in _USED}
         # A branch begins with a copy of the records before it.
         metadata |= usage.google(record.get("usageMetadata"), model=record.get("model"), request=record.get("uuid"))
-        if word(record.get("uuid")) in self._off_path:
+        if word(record.get("uuid")) in self._tree.off_path:
             metadata["branch"] = True
         if isinstance(record.get("model"), str):
             self._draft.model = record["model"]

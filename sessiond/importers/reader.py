@@ -5,6 +5,7 @@ process, so that neither the disk nor a parser keeps other clients waiting.
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -14,6 +15,7 @@ import msgspec
 from sessiond import pipes
 from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import reading_worker, registry
+from sessiond.importers.growth import Growth
 from sessiond.importers.reading import Counter, SourceReading
 from sessiond.importers.record import Event
 from sessiond.limits import MIB
@@ -30,28 +32,34 @@ class ReadingFault(Exception):
 
 
 class ImportReader:
-    """Reads the files of one import, one after the other. `counter`: bytes read of the current file."""
+    """Reads the files of one import, one after the other. `counter`: bytes read of the current file. `grows`: files may be read on
+    afterwards, each with the `growth` that is there when it was read.
+    """
 
     def __init__(self) -> None:
         self.threads: Threads = IMPORTING
         self.counter = Counter()
         self.large = False
         """Whether the import is large enough for a process."""
+        self.grows = False
+        self.growth: Growth | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def batches(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
         """The importer's events. Raises what the importer raises, or ReadingFault, after all earlier events."""
+        self.growth = None
         if self.large and found.path.encode("utf-8", "replace").decode() == found.path:
             return self._elsewhere(found)
         return self._here(found)
 
     async def _here(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
-        reading = SourceReading(found.importer, found.path, self.counter)
+        reading = SourceReading(found.importer, found.path, self.counter, grows=self.grows)
         before = self.counter.bytes
         try:
             while batch := await self.threads.run(reading.batch):
                 read, before = self.counter.bytes - before, self.counter.bytes
                 yield batch, read
+            self.growth = reading.growth
         finally:
             # Close its files now, not at garbage collection; and on a thread, because that may take a moment.
             await self.threads.call(reading.close)
@@ -71,12 +79,14 @@ class ImportReader:
         finally:
             if not ended:  # the rest of its events for this file must not be taken for the next file's
                 await self.threads.call(self.close)
+        if answer.growth is not None:
+            self.growth = await self.threads.run(pickle.loads, answer.growth)
         if answer.wrong is not None:
             number, reason = answer.wrong
             raise ReadingFault(reason) if number is None else OSError(number, reason, found.path)
 
     def _ask(self, found: registry.Found) -> None:
-        request = msgspec.msgpack.encode((found.importer, found.path))
+        request = msgspec.msgpack.encode((found.importer, found.path, self.grows))
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._process = pipes.start(os.path.abspath(reading_worker.__file__))

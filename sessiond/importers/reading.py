@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
 from sessiond.importers import registry
+from sessiond.importers.growth import GrowingImporter, GrowingReading, Growth
 from sessiond.importers.record import BUFFER_BYTES, Event
 from sessiond.limits import KIB
 
@@ -41,12 +42,26 @@ class _Counted(io.FileIO):
 
 
 class SourceReading:
-    """Reads one file with its importer."""
+    """Reads one file with its importer. `grows`: it may be read on afterwards, with `growth`, which is None before its end and where
+    that cannot be.
+    """
 
-    def __init__(self, importer: str, path: str, counter: Counter) -> None:
-        self._stream: Iterator[Event] = registry.read(importer, path, counter.open)
+    def __init__(self, importer: str, path: str, counter: Counter, *, grows: bool = False) -> None:
+        one = registry.BY_NAME[importer]
+        self._stream: Iterator[Event] = (
+            self._growing(one, path)
+            if grows and isinstance(one, GrowingImporter)
+            else registry.read(importer, path, counter.open)
+        )
         self._counter = counter
         self._broken: Exception | None = None
+        self.growth: Growth | None = None
+
+    def _growing(self, importer: GrowingImporter, path: str) -> Iterator[Event]:
+        reading = GrowingReading(importer, path, self._counter.open)
+        yield from reading.lines()
+        self.growth = reading.growth()
+        yield from reading.reader.end() if self.growth is None else self.growth.end()
 
     def batch(self) -> list[Event]:
         """The next events, bounded in number and in the bytes read for them; empty at the end. Raises what the importer

@@ -1,9 +1,9 @@
 """The process that reads foreign files for a large import: requests on standard input, batches of events on standard output.
 Started and ended by `importers/reader.py`.
 
-    request   [importer, path]
+    request   [importer, path, whether it grows]
     answer    `Answer`: events as they came; after the last one an answer without events, which says what was wrong, if
-              anything was
+              anything was, and has the file's growth, pickled: both processes have the same program
 
 Frames of `sessiond.pipes`, in MessagePack. The process writes no file. It ends when its input ends or its output is closed,
 which is also what happens when the daemon dies.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Iterable
@@ -36,6 +37,7 @@ class Answer(msgspec.Struct, array_like=True, gc=False):
     size: int
     events: list[Event]
     wrong: tuple[int | None, str] | None = None
+    growth: bytes | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -54,10 +56,10 @@ def main() -> None:
         os._exit(1)  # the reader is gone; closing standard output would only fail again
 
 
-def _answers(importer: str, path: str) -> Iterable[Answer]:
+def _answers(importer: str, path: str, grows: bool) -> Iterable[Answer]:
     counter = Counter()
     try:
-        reading = SourceReading(importer, path, counter)
+        reading = SourceReading(importer, path, counter, grows=grows)
         while batch := reading.batch():
             yield Answer(counter.bytes, batch)
     except OSError as error:
@@ -65,7 +67,8 @@ def _answers(importer: str, path: str) -> Iterable[Answer]:
     except Exception as error:  # our own bug, with one file: the other files follow
         yield Answer(counter.bytes, [], (None, repr(error)))
     else:
-        yield Answer(counter.bytes, [])
+        growth = None if reading.growth is None else pickle.dumps(reading.growth)
+        yield Answer(counter.bytes, [], growth=growth)
 
 
 if __name__ == "__main__":

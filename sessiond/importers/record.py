@@ -109,6 +109,10 @@ def digest_of_json(text: bytes) -> bytes:
     return sha256(text).digest()[:8]  # processors have instructions for it: it takes half of BLAKE2's time
 
 
+class Ending(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """What comes after this is said because the file ends here. If it goes on, it may be said otherwise."""
+
+
 class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
     """`count` records of a kind that the importer does not know. They are kept as they are; the next version of a tool is
     noticed by them.
@@ -119,7 +123,7 @@ class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
     count: int
 
 
-Event: TypeAlias = SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored | Unknown
+Event: TypeAlias = SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored | Unknown | Ending
 
 
 class Importer(Protocol):

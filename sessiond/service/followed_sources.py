@@ -10,8 +10,9 @@ from sessiond.errors import SessiondError, Unavailable
 from sessiond.fs import FOLLOWING
 from sessiond.importers.freshness import doubt
 from sessiond.schema.sessions import ImportResult
+from sessiond.service.growing_sources import read_on
 from sessiond.service.imported_session import GONE, ImportTarget
-from sessiond.service.sources import Sources, mark_of
+from sessiond.service.sources import Sources, changed_at, mark_of
 from sessiond.service.vanished import mark_session
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class FollowedSources:
         """
         if self._sources.mark(path) == GONE:
             await self._set_gone(path, None)
+        if (told := await self._read_on(path, tool)) is not None:
+            return told
         result = await self._import(path, tool)
         for warning in result.warnings:
             text = f"{warning.path}: {warning.message}"
@@ -56,6 +59,33 @@ class FollowedSources:
             raise Unavailable(reason)
         return [info.session_id for info in result.sessions]
 
+    async def _read_on(self, path: str, tool: str) -> list[str] | None:
+        """As `read_on`, and None if that fails: reading the whole says why."""
+        try:
+            went_on = await read_on(self._place, self._sources, path, tool)
+            if went_on is not None:
+                told, newest = went_on
+                if newest:
+                    self._note_newest(tool, newest, await FOLLOWING.call(changed_at, path))
+                return told
+        except (SessiondError, OSError) as error:
+            log.info("%s is read whole: %s", path, error)
+        except Exception:  # a bug of ours
+            log.exception("%s could not be read on, and is read whole", path)
+        return None
+
+    def goes_on(self, path: str) -> bool:
+        """Whether only what is new in the file will be read, whatever its size."""
+        return path in self._sources.kept
+
+    async def compare(self, seconds: float) -> list[str]:
+        """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
+        changed: list[str] = await FOLLOWING.run(self._sources.kept.compare, seconds)
+        for path in changed:
+            self._sources.kept.take(path)
+            self._sources.forget_mark(path)
+        return changed
+
     def _note_doubts(self, path: str, result: ImportResult) -> None:
         for one in result.report or []:
             if one.files > one.unchanged:
@@ -64,8 +94,11 @@ class FollowedSources:
                 ]
                 self._unread[path] = tables
             if one.newest and one.written:
-                newest, written = self._seen.get(one.tool, ("", ""))
-                self._seen[one.tool] = (max(newest, one.newest), max(written, one.written))
+                self._note_newest(one.tool, one.newest, one.written)
+
+    def _note_newest(self, tool: str, newest: str, written: str) -> None:
+        before, written_before = self._seen.get(tool, ("", ""))
+        self._seen[tool] = (max(before, newest), max(written_before, written))
 
     def doubt(self, path: str, tool: str) -> str | None:
         """What showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read."""

@@ -118,7 +118,7 @@ class Grown(ImportedSession):
             await self._append()
             await self._learn(mark)
             if self.added or self._revised:
-                await self.place.save(self._held.one)
+                await self._save()
             await self.remember()
             return self.place.open_sessions.info(self._held.one) if self.added or self._revised else None
         finally:
@@ -127,7 +127,15 @@ class Grown(ImportedSession):
     async def abandon(self) -> None:
         self._held.let_go()
 
+    async def _save(self) -> None:
+        await self.place.save(self._held.one)
+
     # Messages
+
+    def _from(self, session: Session) -> int:
+        """Where the messages begin that the source may have changed: their position in the session."""
+        del session
+        return 0
 
     async def _append(self) -> None:
         messages, self._new, self.weight = list(self._new.values()), {}, 0
@@ -136,7 +144,7 @@ class Grown(ImportedSession):
             await self._held.one.change(lambda draft: draft.append(messages, None))
 
     def _must_revise(self, session: Session) -> bool:
-        here = session.messages()
+        here = session.messages(self._from(session))
         position, _ = self._wanted(here)
         return position < len(here)
 
@@ -152,12 +160,14 @@ class Grown(ImportedSession):
 
     async def _write_again(self) -> None:
         session = await self._held.one.need(whole=True)
-        here = session.messages()
+        start = self._from(session)
+        here = session.messages(start)
         position, wires = self._wanted(here)
         if position == len(here):
             return  # another import of the same source was quicker
         seq = session.seq + 1
-        after = here[position - 1].seq if position else 0
+        before = session.messages(start + position - 1, start + position)
+        after = before[0].seq if before else 0
         changes: list[Change] = [Truncated(seq=seq, at=session.updated_at, after_seq=after)]
         messages = [{**wire, "seq": seq + nth} for nth, wire in enumerate(wires, 1)]
         if messages:

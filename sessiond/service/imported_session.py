@@ -157,12 +157,14 @@ class ImportTarget:
 
 
 class PinnedSession:
-    """A session that an import reads or extends: it remains in memory until `let_go`."""
+    """A session that an import reads or extends: it remains in memory until `let_go`, or, if it `stays`, as long as one that a
+    client has used.
+    """
 
-    def __init__(self, open_sessions: OpenSessions, one: OpenSession) -> None:
+    def __init__(self, open_sessions: OpenSessions, one: OpenSession, *, stays: bool = False) -> None:
         self.one = one
         self._open_sessions = open_sessions
-        self._mine = open_sessions.peek(one.wire_id) is None
+        self._mine = not stays and open_sessions.peek(one.wire_id) is None
         self._use = ExitStack()
         self._use.enter_context(one.in_use())
 
@@ -211,8 +213,7 @@ class ImportedSession:
             self.info["parent"] = {**parent, "sessionId": place.wire_id(parent["sessionId"])}
 
     def learn(self, fields: JsonObject) -> None:
-        for key, value in fields.items():
-            self.info[key] = {**self.info.get("metadata", {}), **value} if key == "metadata" else value
+        learn(self.info, fields)
 
     def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
         """Take the next message; one that is there already adds nothing. Returns what must be waited for before the next one is
@@ -397,6 +398,12 @@ class SkippedSession(ImportedSession):
 
     async def finish(self, mark: str | None) -> None:
         del mark
+
+
+def learn(info: JsonObject, fields: JsonObject) -> None:
+    """Take the fields of an InfoUpdate."""
+    for key, value in fields.items():
+        info[key] = {**info.get("metadata", {}), **value} if key == "metadata" else value
 
 
 def fields_said(info: JsonObject) -> dict[str, bytes]:

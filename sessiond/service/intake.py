@@ -23,6 +23,7 @@ from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
+    Ending,
     Event,
     Ignored,
     InfoUpdate,
@@ -36,6 +37,7 @@ from sessiond.limits import MIB
 from sessiond.model.values import Json
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.grown_session import Followed, Grown
+from sessiond.service.import_file import ImportFile
 from sessiond.service.import_tally import ImportTally
 from sessiond.service.imported_session import (
     Imagined,
@@ -74,37 +76,6 @@ class _Wanted(msgspec.Struct, frozen=True):
     followed: bool = False
 
 
-class _File(msgspec.Struct):
-    """One file while it is read."""
-
-    found: registry.Found
-    mark: str | None
-    """The version that is being read; None if that is unknown."""
-    arriving: dict[str, ImportedSession] = {}
-    ended: ImportedSession | None = None
-    """The session that ended last. It waits, because it may be the last in the file, which gets the file's mark."""
-    local_ids: set[str] = msgspec.field(default_factory=set)
-    whole: bool = True
-    """Nothing was left out that a later import should bring."""
-    explained: bool = False
-    """A warning that applies to the whole file was given."""
-    kept: int = 0
-    """The number of sessions that were found in it."""
-    newest: str = ""
-    """The time of its newest record, RFC 3339."""
-    named: bool = False
-    """The client named this file itself; it was not found in a folder."""
-    unknown: dict[str, int] = msgspec.field(default_factory=dict)
-    """Kinds of records that its importer does not know, with their number."""
-    ignored: list[str] = msgspec.field(default_factory=list)
-    """Kinds of records that are not messages, with their number."""
-
-    def without_sessions(self) -> str:
-        """The warning about a file that an importer recognised but that has no session."""
-        text = f"is a {self.found.importer} file, but no conversation was found in it"
-        return f"{text} ({', '.join(self.ignored)})" if self.ignored else text
-
-
 class Intake:
     """One import. Call `run` once."""
 
@@ -123,7 +94,7 @@ class Intake:
         """With the file that has it."""
         self._imagined: dict[str, Imagined] = {}
         self._storing: dict[asyncio.Task[None], ImportedSession] = {}
-        self._overtaken: list[_File] = []
+        self._overtaken: list[ImportFile] = []
         """Files with a new session that another import was quicker to begin, perhaps from a file that has less of it."""
         self._done = 0
         """Bytes of the files that are done."""
@@ -145,6 +116,7 @@ class Intake:
         """`threads`: for the disk that has the files."""
         self._wanted = _Wanted(format, since, dry_run, followed)
         self._threads = self._reader.threads = threads
+        self._reader.grows = followed
         fmt = format
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
@@ -213,7 +185,7 @@ class Intake:
         for _ in range(_OVERTAKEN_ATTEMPTS):
             files, self._overtaken = self._overtaken, []
             for file in files:
-                await self._read(_File(file.found, file.mark, named=file.named))
+                await self._read(ImportFile(file.found, file.mark, named=file.named))
             await self._room_for(None)
 
     async def _file_apart(self, path: str, named: bool, native: NativeIntake) -> None:
@@ -248,7 +220,7 @@ class Intake:
             await native.file(path)
         elif found is not None:
             self._tally.of(found.importer).files += 1
-            await self._read(_File(found, mark, named=named))
+            await self._read(ImportFile(found, mark, named=named))
 
     async def _passed_over(self, path: str, mark: str) -> bool:
         known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
@@ -262,8 +234,9 @@ class Intake:
         self._tally.unchanged(self._sources.tool(path), known)
         return True
 
-    async def _read(self, file: _File) -> None:
+    async def _read(self, file: ImportFile) -> None:
         """Read the whole file. If that fails midway, what was read is kept."""
+        self._sources.kept.take(file.found.path)
         try:
             try:
                 async with aclosing(self._reader.batches(file.found)) as reading:
@@ -276,6 +249,7 @@ class Intake:
             except Exception as error:  # a bug of ours in one file: the others follow
                 self._sources.unread.note(file.found.path, error)
                 self._broke_off(file, f"cannot be read by the importer {file.found.importer}: {error!r}")
+            file.growth = self._reader.growth
             had = self._sources.local_ids(file.found.path)
             await self._end(file)
             if file.whole and file.found.sure and not file.explained:
@@ -293,15 +267,17 @@ class Intake:
                 await shielded(one.abandon())
             raise
 
-    def _broke_off(self, file: _File, reason: str) -> None:
+    def _broke_off(self, file: ImportFile, reason: str) -> None:
         self._tally.warn(file.found.path, None, reason)
         file.whole, file.explained = False, True
 
-    async def _events(self, reading: AsyncIterator[tuple[list[Event], int]], file: _File) -> None:
+    async def _events(self, reading: AsyncIterator[tuple[list[Event], int]], file: ImportFile) -> None:
         async for batch, size in reading:
             weight = size // len(batch)
             for event in batch:
                 if isinstance(event, MessageRecord):  # nearly all of them are
+                    if file.before_end is not None:
+                        file.last[event.message["id"]] = event.digest
                     try:
                         going_on = file.arriving[event.source_id].take(event.message, event.digest, weight)
                         if going_on is not None:
@@ -319,7 +295,7 @@ class Intake:
                     await self._take(event, file)
             self._tell()
 
-    async def _end(self, file: _File) -> None:
+    async def _end(self, file: ImportFile) -> None:
         """The file has been read. Sessions whose end is missing will not get one."""
         last, rest = file.ended, list(file.arriving.values())
         for one in rest:
@@ -348,16 +324,20 @@ class Intake:
 
     # Sessions
 
-    async def _take(self, event: Event, file: _File) -> None:
+    async def _take(self, event: Event, file: ImportFile) -> None:
         """Any event but a message."""
         match event:
             case SessionStart():
+                file.starts.append(event)
                 file.arriving[event.source_id] = await self._begin(event, file)
             case InfoUpdate():
                 if event.source_id in file.arriving:
                     file.arriving[event.source_id].learn(event.fields)
                 else:
                     self._names.append((event, file.found.path))
+                    file.names.append(event)
+            case Ending():
+                file.end_begins()
             case SessionEnd():
                 before, file.ended = file.ended, file.arriving.pop(event.source_id)
                 file.ended.ended = True
@@ -366,7 +346,7 @@ class Intake:
             case _:
                 self._note(event, file)
 
-    def _note(self, event: Event, file: _File) -> None:
+    def _note(self, event: Event, file: ImportFile) -> None:
         """An event that is not about a session."""
         match event:
             case SkippedLine():
@@ -381,7 +361,7 @@ class Intake:
             case _:
                 pass
 
-    async def _begin(self, start: SessionStart, file: _File) -> ImportedSession:
+    async def _begin(self, start: SessionStart, file: ImportFile) -> ImportedSession:
         file.local_ids.add(start.suggested_id)
         if file.ended is not None and file.ended.local_id == start.suggested_id:
             ended, file.ended = file.ended, None
@@ -412,7 +392,7 @@ class Intake:
             return Grown(place, start, held, known, followed=followed)
         return New(place, start, now, known, followed=followed)
 
-    async def _known(self, start: SessionStart, file: _File) -> Known:
+    async def _known(self, start: SessionStart, file: ImportFile) -> Known:
         """Unavailable if it cannot be found out, and nobody asked for this import: it must wait then."""
         try:
             return await self._place.known(start.suggested_id, file.found.path, followed=self._wanted.followed)
@@ -421,14 +401,14 @@ class Intake:
                 raise
             return Known()
 
-    async def _refuse(self, source_id: str, file: _File, reason: str) -> None:
+    async def _refuse(self, source_id: str, file: ImportFile, reason: str) -> None:
         one = file.arriving[source_id]
         self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {reason}")
         file.whole = False
         file.arriving[source_id] = SkippedSession(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
 
-    async def _finish(self, one: ImportedSession, mark: str | None, file: _File) -> None:
+    async def _finish(self, one: ImportedSession, mark: str | None, file: ImportFile) -> None:
         """Store it as a whole or not at all, even if this is cancelled."""
         if isinstance(one, SkippedSession):
             file.kept += 1
@@ -452,7 +432,7 @@ class Intake:
         else:
             await shielded(self._store(one, mark, file))
 
-    async def _store(self, one: ImportedSession, mark: str | None, file: _File) -> None:
+    async def _store(self, one: ImportedSession, mark: str | None, file: ImportFile) -> None:
         try:
             described = await one.finish(mark)
         except AlreadyExists:  # another import was quicker
@@ -477,6 +457,8 @@ class Intake:
             self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
             place = self._place
             place.ledger.read_to_end(place.store.name, file.found.path, file.found.importer, mark)
+            if (kept := file.to_go_on(one)) is not None:
+                self._sources.kept.put(kept)
 
     async def _room_for(self, one: ImportedSession | None) -> None:
         """Wait until there is memory for one more; None: until all are stored. Raises the error of any of them."""

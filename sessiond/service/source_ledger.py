@@ -31,7 +31,7 @@ from sessiond.service.source_ledger_file import (
     Removal,
     Unusable,
 )
-from sessiond.service.source_merge import SourceDigest
+from sessiond.service.source_merge import SourceDigest, SourceGrowth
 
 T = TypeVar("T")
 _WAITING = 500
@@ -52,11 +52,14 @@ class SourceLedger:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self._digests: dict[DigestKey, SourceDigest | None] = {}
         """Not written yet. None: to be forgotten."""
+        self._grown: dict[DigestKey, list[SourceGrowth]] = {}
+        """Not written yet: what sources said since, after their digest if that is not written either."""
         self._files: dict[tuple[str, str], tuple[str, str]] = {}
         self._removed: set[Removal] = set()
         """Could not be written."""
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
         self._closing = False
 
     # Digests and files
@@ -71,13 +74,18 @@ class SourceLedger:
                     by_path.pop(path, None)
                 else:
                     by_path[path] = digest
+        for (its_store, its_id, path), growths in self._grown.items():
+            if (its_store, its_id) == (store, local_id) and path in by_path:
+                by_path[path] = by_path[path].grown(growths)
         removed = {one for its_store, its_id, one in self._removed if (its_store, its_id) == (store, local_id)}
         return Recalled(by_path, found.removed or WHOLE in removed, found.removed_messages | (removed - {WHOLE}))
 
     async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
         """What `path` said of the session; None if it was not read yet. Unavailable."""
-        if (store, local_id, path) in self._digests:
-            return self._digests[store, local_id, path]
+        key = (store, local_id, path)
+        if key in self._digests:
+            digest = self._digests[key]
+            return None if digest is None else digest.grown(self._grown.get(key, ()))
         return (await self.recall(store, local_id)).by_path.get(path)
 
     async def keep(
@@ -85,12 +93,19 @@ class SourceLedger:
     ) -> None:
         """Remember what `path` says of the session, once the session holds it. `moved_from`: the file's path before."""
         self._digests[store, local_id, path] = digest
+        self._grown.pop((store, local_id, path), None)
         if moved_from is not None:
             self._digests[store, local_id, moved_from] = None
+            self._grown.pop((store, local_id, moved_from), None)
         if len(self._digests) >= _WAITING:
             await self.flush()
         else:
             self._flush_soon()
+
+    def grow(self, store: str, local_id: str, path: str, growth: SourceGrowth) -> None:
+        """Remember what `path` says of the session at its end, after all that was kept of it."""
+        self._grown.setdefault((store, local_id, path), []).append(growth)
+        self._flush_soon()
 
     def read_to_end(self, store: str, path: str, tool: str, mark: str) -> None:
         self._files[store, path] = (tool, mark)
@@ -145,20 +160,33 @@ class SourceLedger:
         self._writing = asyncio.create_task(self.flush(), name="source ledger")
 
     async def flush(self) -> None:
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         digests, files, removed = dict(self._digests), dict(self._files), set(self._removed)
-        if not digests and not files and not removed:
+        grown = {key: list(growths) for key, growths in self._grown.items()}
+        if not digests and not grown and not files and not removed:
             return
-        entries = Entries(digests=digests, files=files, removed=removed)
+        entries = Entries(digests=digests, grown=grown, files=files, removed=removed)
+        taken = {key: self._grown[key] for key in grown}
         try:
             await self._on_thread(lambda: self._file.write(entries))
         except Unusable:  # the log says so
             self._flush_soon()
             for key in list(self._digests)[:-_MOST_WAITING]:
                 del self._digests[key]
+            for growths in self._grown.values():
+                del growths[:-_MOST_WAITING]
             return
         # An entry stays at hand until it can be found in the file.
         written = {key for key, one in digests.items() if key in self._digests and self._digests[key] is one}
         self._digests = {key: one for key, one in self._digests.items() if key not in written}
+        for key, growths in taken.items():
+            if self._grown.get(key) is growths:  # otherwise a digest came since, which has them
+                del growths[: len(grown[key])]
+                if not growths:
+                    del self._grown[key]
         self._files = {key: one for key, one in self._files.items() if files.get(key) is not one}
         self._removed -= removed
 

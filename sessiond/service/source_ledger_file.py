@@ -6,13 +6,13 @@ import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from sessiond.fs import FileSystem, RealFileSystem
-from sessiond.service.source_merge import SourceDigest
+from sessiond.service.source_merge import SourceDigest, SourceGrowth
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -29,6 +29,10 @@ _SCHEMA = f"""
         PRIMARY KEY (store, id, path)
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS session_path ON session (store, path);
+    CREATE TABLE IF NOT EXISTS grown (
+        store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, nth INTEGER NOT NULL, said BLOB NOT NULL,
+        PRIMARY KEY (store, id, path, nth)
+    ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS file (
         store TEXT NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL, mark TEXT NOT NULL,
         PRIMARY KEY (store, path)
@@ -44,6 +48,9 @@ _PATIENCE_S = 5.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SourceDigest).decode
+_decode_growth = msgspec.msgpack.Decoder(SourceGrowth).decode
+_MOST_GROWN = 2000
+"""What a source said at its end since its digest was written, in pieces. More are put into the digest."""
 
 
 class FileRead(msgspec.Struct, frozen=True):
@@ -66,9 +73,10 @@ class Recalled(msgspec.Struct, frozen=True):
 
 
 class Entries(msgspec.Struct):
-    """What is to be written in one transaction. A digest None: to be forgotten."""
+    """What is to be written in one transaction. A digest None: to be forgotten. What it says since is in `grown`."""
 
     digests: Mapping[DigestKey, SourceDigest | None] = {}
+    grown: Mapping[DigestKey, Sequence[SourceGrowth]] = {}
     files: Mapping[tuple[str, str], tuple[str, str]] = {}
     """Store and path -> tool and mark."""
     removed: Iterable[Removal] = ()
@@ -203,17 +211,38 @@ def _write(connection: sqlite3.Connection, entries: Entries) -> None:
         connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
         gone = [key for key, value in entries.digests.items() if value is None]
         connection.executemany("DELETE FROM session WHERE store = ? AND id = ? AND path = ?", gone)
+        connection.executemany("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", list(entries.digests))
+        for key, growths in entries.grown.items():
+            _append(connection, key, growths)
         files = [(*key, *value) for key, value in entries.files.items()]
         connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", files)
         connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?, ?)", list(entries.removed))
 
 
+def _append(connection: sqlite3.Connection, key: DigestKey, growths: Sequence[SourceGrowth]) -> None:
+    sql = "SELECT COALESCE(MAX(nth), 0) FROM grown WHERE store = ? AND id = ? AND path = ?"
+    (last,) = connection.execute(sql, key).fetchone()
+    rows = [(*key, nth, _encode(one)) for nth, one in enumerate(growths, last + 1)]
+    connection.executemany("INSERT INTO grown VALUES (?, ?, ?, ?, ?)", rows)
+    if last + len(rows) > _MOST_GROWN:
+        store, local_id, path = key
+        whole = _recall(connection, store, local_id).by_path.get(path)
+        if whole is not None:
+            connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", (*key, _encode(whole)))
+        connection.execute("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", key)
+
+
 def _recall(connection: sqlite3.Connection, store: str, local_id: str) -> Recalled:
     by_path: dict[str, SourceDigest] = {}
     sql = "SELECT path, digests FROM session WHERE store = ? AND id = ?"
+    since: dict[str, list[bytes]] = {}
+    sql_since = "SELECT path, said FROM grown WHERE store = ? AND id = ? ORDER BY nth"
+    for path, said in connection.execute(sql_since, (store, local_id)):
+        since.setdefault(path, []).append(said)
     for path, digests in connection.execute(sql, (store, local_id)):
         try:
-            by_path[path] = _decode(digests)
+            digest = _decode(digests)
+            by_path[path] = digest.grown(map(_decode_growth, since[path])) if path in since else digest
         except msgspec.MsgspecError as error:  # one row that cannot be read costs what it says
             log.warning("what %s said of %s cannot be read: %s", path, local_id, error)
     rows = connection.execute("SELECT message FROM removed WHERE store = ? AND id = ?", (store, local_id))

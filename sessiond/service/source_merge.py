@@ -79,6 +79,27 @@ class SourceDigest(msgspec.Struct, frozen=True):
         gone = {key: value for key, value in earlier.items() if key not in messages}
         return SourceDigest(messages, gone, fields)
 
+    def grown(self, growths: Iterable[SourceGrowth]) -> SourceDigest:
+        """The digest after what its source said since, one after the other."""
+        messages, gone, fields = dict(self.messages), dict(self.gone), self.fields
+        expected = {key: list(values) for key, values in self.expected.items()}
+        expected_fields = self.expected_fields
+        for one in growths:
+            if one.announced:
+                changed = {key: value for key, value in one.messages.items() if messages.get(key) != value}
+                expected = _with(expected, changed)
+                expected_fields = _with(expected_fields, one.fields or {})
+                continue
+            gone |= {key: values[-1] for key, values in expected.items()}
+            gone |= {key: messages.pop(key) for key in one.gone if key in messages}
+            messages |= one.messages
+            for key in (*expected, *one.messages):
+                if key in messages:
+                    gone.pop(key, None)
+            expected, expected_fields = {}, {}
+            fields = fields if one.fields is None else one.fields
+        return SourceDigest(messages, gone, fields, expected, expected_fields, self.arrived)
+
     def vanished(self) -> SourceDigest:
         """The digest to keep once the source has no such session any more. What it said of the session's fields stays known: it may
         come back, as if it had been looked at while its tool wrote it.
@@ -89,6 +110,17 @@ class SourceDigest(msgspec.Struct, frozen=True):
     @property
     def has_vanished(self) -> bool:
         return _VANISHED in self.fields
+
+
+class SourceGrowth(msgspec.Struct, frozen=True, array_like=True):
+    """What a source said at its end since it was last read, as in SourceDigest. `gone`: what it no longer says. `fields` None: as
+    before. `announced`: the session is about to be given it.
+    """
+
+    messages: dict[bytes, bytes] = {}
+    gone: list[bytes] = []
+    fields: dict[str, bytes] | None = None
+    announced: bool = False
 
 
 def _with(expected: Mapping[K, list[bytes]], more: Mapping[K, bytes]) -> dict[K, list[bytes]]:

@@ -20,6 +20,7 @@ from sessiond.index.values import ListQuery
 from sessiond.misfits import Misfits
 from sessiond.model.values import join_wire_id, split_wire_id, timestamp
 from sessiond.service.catalog import Catalog
+from sessiond.service.kept_sources import KeptSources
 from sessiond.service.source_ledger import SourceLedger
 from sessiond.store.port import Store
 
@@ -40,6 +41,11 @@ def mark_of(path: str) -> str:
     return f"{_READING}:{fingerprint(path)}"
 
 
+def beside_of(mark: str) -> str:
+    """The part of such a mark that is of the files beside it."""
+    return mark.partition("+")[2]
+
+
 class Sources:
     """The sources of one store."""
 
@@ -49,6 +55,7 @@ class Sources:
         self._ledger = ledger
         self._known: dict[str, _Known] = {}
         self._loaded = False
+        self.kept = KeptSources()
         self.unread = Misfits(_log, "could not be read")
         """Files that an error of ours or of the system kept from being read to their end: the next try may succeed."""
 
@@ -134,6 +141,11 @@ class Sources:
 
     def tool(self, path: str) -> str:
         return self._known[path].tool
+
+    def forget_mark(self, path: str) -> None:
+        """The file is not what was read."""
+        if path in self._known:
+            self._known[path].mark = None
 
     def paths(self, without: str) -> list[str]:
         """The files that sessions came from, but for those with the mark `without`."""

@@ -32,6 +32,8 @@ class Importing:
         self.fails = 0
         self.error: Exception = ReadOnly("the disk is full")
         self.lost = 0
+        self.changed: list[str] = []
+        """Files that were changed in place."""
 
     async def bring(self, path: str, tool: str) -> list[str]:
         name = os.path.basename(path)
@@ -47,6 +49,13 @@ class Importing:
 
     def doubt(self, path: str, tool: str) -> str | None:
         return None
+
+    def goes_on(self, path: str) -> bool:
+        return os.path.basename(path).startswith("known")
+
+    async def compare(self, seconds: float) -> list[str]:
+        changed, self.changed = self.changed, []
+        return changed
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
         return list(paths)
@@ -234,6 +243,30 @@ async def test_what_is_written_now_does_not_wait_for_large_files(
     place(home, "now.jsonl")
     await until(lambda: "now.jsonl" in importing.brought)
     assert follower.behind == 2
+
+
+async def test_a_large_file_that_is_read_on_does_not_wait(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_READERS", 1)
+    folder = place(home, "old.jsonl")
+    _, importing = await started()
+    await until(lambda: importing.brought)
+    (folder / "large.jsonl").write_text("x" * (follow._LARGE + 1))
+    await until(lambda: "large.jsonl" in importing.brought)
+    (folder / "known.jsonl").write_text("x" * (follow._LARGE + 1))
+    await until(lambda: "known.jsonl" in importing.brought)
+
+
+async def test_a_file_that_was_changed_in_place_is_read(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_POLL_S", 0.05)
+    folder = place(home, "old.jsonl")
+    _, importing = await started()
+    await until(lambda: importing.brought == ["old.jsonl"])
+    importing.changed = [str(folder / "old.jsonl")]
+    await until(lambda: importing.brought == ["old.jsonl"] * 2)
 
 
 async def test_a_place_comes_later_and_goes(home: Path, started: Started) -> None:

@@ -221,7 +221,7 @@ async def test_a_followed_file_that_the_system_does_not_open_is_not_forgotten(
     def no_descriptor(*_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    for module, function in ((registry, "_scores"), (registry.BY_NAME["claude-code"], "read")):
+    for module, function in ((registry, "_scores"), (registry.BY_NAME["claude-code"], "reader")):
         with monkeypatch.context() as patch:
             patch.setattr(module, function, no_descriptor)
             with pytest.raises(Unavailable, match="Too many open files"):

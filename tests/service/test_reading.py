@@ -160,14 +160,14 @@ def test_the_process_by_itself(tmp_path: Path) -> None:
         assert process.stdin is not None and process.stdout is not None
         events: list[Event] = []
         for _ in range(2):
-            pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path))))
+            pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path), False)))
             while (answer := reading_worker.decode(pipes.read_frame(process.stdout) or b"")).events:
                 events += answer.events
             assert answer == reading_worker.Answer(path.stat().st_size, [])
-        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path) + "x")))
+        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path) + "x", False)))
         answer = reading_worker.decode(pipes.read_frame(process.stdout) or b"")
         assert answer.wrong is not None and answer.wrong[0] == errno.ENOENT
-        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("nobodys", str(path))))
+        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("nobodys", str(path), False)))
         answer = reading_worker.decode(pipes.read_frame(process.stdout) or b"")
         assert answer.wrong is not None and "KeyError" in answer.wrong[1]
         process.stdin.close()

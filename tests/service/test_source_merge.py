@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from sessiond.model.values import derived_id
 from sessiond.service.source_ledger import SourceLedger
 from sessiond.service.source_merge import (
     SourceDigest,
+    SourceGrowth,
     digest_of_message,
     is_marked,
     learned,
@@ -204,6 +208,65 @@ async def test_a_ledger_outlives_its_daemon(tmp_path: Path) -> None:
     [file] = await ledger.files("default")
     assert (file.path, file.tool, file.mark, file.local_ids) == ("/file", "codex", "mark", ["s"])
     await ledger.close()
+
+
+def said_of(number: int) -> dict[bytes, bytes]:
+    return {digest_of(f"m{number}"): digest_of(number)}
+
+
+async def test_what_a_source_said_since_is_part_of_its_digest(tmp_path: Path) -> None:
+    """In memory, in the file, after a restart, and when there is so much that it is put into the digest."""
+    path = str(tmp_path / "imports.db")
+    ledger = SourceLedger(path)
+    expected = SourceDigest(messages=said_of(0), fields={"name": b"a"})
+    await ledger.keep("default", "s", "/file", expected)
+    for number in range(1, 2200):
+        new = said_of(number)
+        ledger.grow("default", "s", "/file", SourceGrowth(new, [], {"name": b"b"}, announced=True))
+        ledger.grow(
+            "default", "s", "/file", SourceGrowth(new, [*said_of(number - 1)], None if number % 2 else {"name": b"c"})
+        )
+        expected = expected.ahead(new, {"name": b"b"})
+        expected = expected.now(new, expected.fields if number % 2 else {"name": b"c"})
+        if number in (1, 3, 1000, 2199):
+            assert await ledger.digest("default", "s", "/file") == expected
+            await asyncio.gather(ledger.flush(), ledger.flush())
+            assert await ledger.digest("default", "s", "/file") == expected
+    ledger.grow("default", "s", "/file", SourceGrowth(said_of(3000)))
+    expected = expected.now({**expected.messages, **said_of(3000)}, expected.fields)
+    await ledger.close()
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM grown").fetchone()[0] <= 2000
+    ledger = SourceLedger(path)
+    assert await ledger.digest("default", "s", "/file") == expected
+    await ledger.keep("default", "s", "/file", SourceDigest(messages=said_of(1)))
+    assert await ledger.digest("default", "s", "/file") == SourceDigest(messages=said_of(1))
+    await ledger.close()
+    ledger = SourceLedger(path)
+    assert await ledger.digest("default", "s", "/file") == SourceDigest(messages=said_of(1))
+    await ledger.close()
+
+
+async def test_what_was_said_since_comes_once_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writes at a time, and more is said meanwhile."""
+    ledger = SourceLedger(str(tmp_path / "imports.db"))
+    expected = SourceDigest()
+    await ledger.keep("default", "s", "/file", expected)
+    await ledger.flush()
+    flushes = []
+    for number in range(40):
+        ledger.grow("default", "s", "/file", SourceGrowth(said_of(number)))
+        expected = expected.now({**expected.messages, **said_of(number)}, {})
+        flushes.append(asyncio.create_task(ledger.flush()))
+        if number % 3 == 0:
+            await asyncio.sleep(0)
+    await asyncio.gather(*flushes)
+    assert await ledger.digest("default", "s", "/file") == expected
+    await ledger.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "imports.db")) as file:
+        assert file.execute("SELECT count(*) FROM grown").fetchone()[0] == 40
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,0 +1,16 @@
+"""Large tables of a reader that are not copied with it: a copy reads through to them, and keeps what it adds to itself."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Table(dict[K, V]):
+    """A dict whose deep copy is a layer on top of it. The copy is good until the table itself changes."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ChainMap[K, V]:
+        return ChainMap({}, self)

@@ -1,0 +1,138 @@
+"""Gives a session what its source says since it was read to its end, without reading the rest of either again.
+
+Whatever does not fit gives it up (another file in its place, a session that was deleted here, a message that comes again): then
+the source is read whole, and the merge of all of it decides. Here the same merge (`grown_session`) sees only the end of the
+session, from the first message on that the source's former end let it say.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sessiond.fs import FOLLOWING
+from sessiond.importers.record import Ending, Event, InfoUpdate, MessageRecord, SessionStart, digest_of
+from sessiond.model.session import Session
+from sessiond.model.values import JsonObject
+from sessiond.schema.types import SessionInfo
+from sessiond.service.grown_session import Grown
+from sessiond.service.imported_session import ImportTarget, Known, PinnedSession, fields_said, learn
+from sessiond.service.kept_sources import KeptSource
+from sessiond.service.source_merge import SourceDigest, SourceGrowth
+from sessiond.service.sources import Sources, beside_of, mark_of
+
+
+class _Said(msgspec.Struct):
+    """What a source says since. `info`, `last`, `fields`: as in KeptSource. `known`: the session's info, with what the end says."""
+
+    messages: list[MessageRecord]
+    info: JsonObject
+    last: dict[str, bytes]
+    known: JsonObject
+    fields: dict[str, bytes]
+
+
+def _said(events: list[Event], kept: KeptSource) -> _Said | None:
+    """None if it says anything new of another session."""
+    messages: list[MessageRecord] = []
+    names: list[InfoUpdate] = []
+    info, before, begun = dict(kept.info), dict(kept.info), 0
+    for event in events:
+        match event:
+            case MessageRecord():
+                messages.append(event)
+            case InfoUpdate() if event.source_id == kept.start.source_id:
+                learn(info, event.fields)
+            case InfoUpdate():
+                names.append(event)
+            case SessionStart():
+                return None
+            case Ending():
+                before, begun = dict(info), len(messages)
+            case _:
+                pass
+    if names != kept.names:
+        return None
+    last = {str(one.message["id"]): one.digest for one in messages[begun:]}
+    return _Said(messages, before, last, info, fields_said(info))
+
+
+async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -> tuple[list[str], str] | None:
+    """The id of the session if it has changed, and the time of the newest message that is new. None: the source must be read whole,
+    as it must after an error.
+    """
+    kept = sources.kept.take(path)
+    if kept is None or kept.tool != tool:
+        return None
+    mark = await FOLLOWING.call(mark_of, path)
+    if beside_of(mark) != kept.beside:
+        return None
+    events = await FOLLOWING.run(kept.growth.read_on)
+    said = None if events is None else _said(events, kept)
+    if said is None:
+        return None
+    local_id = kept.start.suggested_id
+    if not await place.has(local_id):
+        return None
+    whole = mark if kept.growth.at_end else None
+    told: list[str] = []
+    if {one.message["id"]: one.digest for one in said.messages} != kept.last or said.fields != kept.fields:
+        described = await _give(place, kept, said, whole)
+        if described is None:
+            return None
+        told = described
+    kept.info, kept.last, kept.fields = said.info, said.last, said.fields
+    sources.kept.put(kept)
+    if whole is not None:
+        sources.remember(path, tool, whole, [local_id])
+        place.ledger.read_to_end(place.store.name, path, tool, whole)
+    return told, max((one.message["timestamp"] for one in said.messages), default="")
+
+
+async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | None) -> list[str] | None:
+    one = place.open_sessions.of(place.store, kept.start.suggested_id)
+    end = GrownEnd(place, PinnedSession(place.open_sessions, one, stays=True), kept, said)
+    try:
+        fresh = [record.message["id"] for record in said.messages if record.message["id"] not in kept.last]
+        if await one.look(lambda session: any(session.message(one) is not None for one in fresh), whole=True):
+            return None
+        for record in said.messages:
+            going_on = end.take(record.message, record.digest, 0)
+            if going_on is not None:
+                await going_on
+        end.ended = True
+        described: SessionInfo | None = await end.finish(mark)
+    finally:
+        await end.abandon()
+    return [] if described is None else [described.session_id]
+
+
+class GrownEnd(Grown):
+    """A session, and what its source says since it was read as far as `kept` knows."""
+
+    def __init__(self, place: ImportTarget, held: PinnedSession, kept: KeptSource, said: _Said) -> None:
+        before = SourceDigest({digest_of(one): digest for one, digest in kept.last.items()}, {}, kept.fields)
+        super().__init__(place, kept.start, held, Known(before=before), followed=True)
+        self.info = said.known
+        self._last = list(kept.last)
+        self._fields = said.fields if said.fields != kept.fields else None
+        self._announced: SourceGrowth | None = None
+
+    def _from(self, session: Session) -> int:
+        there = (session.message(one) for one in self._last)
+        return min((session.position_after(one.seq) - 1 for one in there if one is not None), default=len(session))
+
+    async def announce(self) -> None:
+        new = {key: digest for key, digest in self.said.items() if self._before.messages.get(key) != digest}
+        growth = SourceGrowth(new, [], self._fields, announced=True)
+        if growth != self._announced:
+            self._announced = growth
+            self.place.ledger.grow(self.place.store.name, self.local_id, self.path, growth)
+            await self.place.ledger.flush()
+
+    async def remember(self) -> None:
+        gone = [key for key in self._before.messages if key not in self.said]
+        growth = SourceGrowth(self.said, gone, self._fields)
+        self.place.ledger.grow(self.place.store.name, self.local_id, self.path, growth)
+
+    async def _save(self) -> None:
+        """Left to the timer: what it was given is in the journal, and it will be given more."""

@@ -1,0 +1,63 @@
+"""One file while it is imported."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sessiond.importers import registry
+from sessiond.importers.growth import Growth
+from sessiond.importers.record import InfoUpdate, SessionStart
+from sessiond.model.values import JsonObject
+from sessiond.service.imported_session import ImportedSession, fields_said
+from sessiond.service.kept_sources import KeptSource
+from sessiond.service.sources import beside_of
+
+
+class ImportFile(msgspec.Struct):
+    found: registry.Found
+    mark: str | None
+    """The version that is being read; None if that is unknown."""
+    arriving: dict[str, ImportedSession] = {}
+    ended: ImportedSession | None = None
+    """The session that ended last. It waits, because it may be the last in the file, which gets the file's mark."""
+    local_ids: set[str] = msgspec.field(default_factory=set)
+    whole: bool = True
+    """Nothing was left out that a later import should bring."""
+    explained: bool = False
+    """A warning that applies to the whole file was given."""
+    kept: int = 0
+    """The number of sessions that were found in it."""
+    newest: str = ""
+    """The time of its newest record, RFC 3339."""
+    named: bool = False
+    """The client named this file itself; it was not found in a folder."""
+    unknown: dict[str, int] = msgspec.field(default_factory=dict)
+    """Kinds of records that its importer does not know, with their number."""
+    ignored: list[str] = msgspec.field(default_factory=list)
+    """Kinds of records that are not messages, with their number."""
+    starts: list[SessionStart] = msgspec.field(default_factory=list)
+    names: list[InfoUpdate] = msgspec.field(default_factory=list)
+    """What it says of sessions of other files."""
+    before_end: JsonObject | None = None
+    """What was known of its session when its end began; None before that, and where it cannot be read on."""
+    last: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """The messages that its end let it say, id -> digest."""
+    growth: Growth | None = None
+
+    def without_sessions(self) -> str:
+        """The warning about a file that an importer recognised but that has no session."""
+        text = f"is a {self.found.importer} file, but no conversation was found in it"
+        return f"{text} ({', '.join(self.ignored)})" if self.ignored else text
+
+    def end_begins(self) -> None:
+        if len(self.arriving) == 1 and self.ended is None:
+            self.before_end = dict(next(iter(self.arriving.values())).info)
+
+    def to_go_on(self, one: ImportedSession) -> KeptSource | None:
+        """What is needed to read it on, once its session has all of it; None if it has others, or cannot be read on."""
+        if self.growth is None or self.before_end is None or len(self.starts) != 1 or not self.found.sure:
+            return None
+        [start] = self.starts
+        fields = fields_said(one.info)
+        tool, beside = self.found.importer, beside_of(self.mark or "")
+        return KeptSource(self.growth, tool, beside, start, self.before_end, self.last, fields, self.names)
