@@ -8,12 +8,13 @@ begin with the user.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from sessiond.exporters.conversation import Call, Turn, conversation, result_of, text_block
+from sessiond.exporters.conversation import Call, Turn, conversation, result_of, text_block, without_its_screen
 from sessiond.exporters.picture import data_url
 from sessiond.exporters.turns import pretty
 from sessiond.model.message import Message
@@ -63,7 +64,8 @@ def anthropic(session: Session, messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _turns(session: Session, messages: Iterable[Message]) -> list[Turn]:
-    return conversation(messages, aside=session.metadata.get("sidechain") is True).turns
+    told = without_its_screen(session, messages, Counter())
+    return conversation(told, aside=session.metadata.get("sidechain") is True).turns
 
 
 def _document(session: Session, body: JsonObject) -> str:

@@ -16,10 +16,10 @@ import msgspec
 from sessiond.exporters.picture import picture
 from sessiond.exporters.turns import pretty
 from sessiond.model.message import Message
+from sessiond.model.session import Session
 from sessiond.model.values import JsonObject
 
 NO_RESULT = "(no result: the call was cut off)"
-A_RESULT = "(A tool's result.)"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_CHARS = 64
 """Of a tool's name and of a call's id, in all APIs."""
@@ -35,6 +35,8 @@ _LEFT_OUT = {
     "record": "the tool's records",
 }
 """Marks in the metadata of messages that the model is not sent again, and what they are."""
+_RAN = "bashExecution"
+"""pi's role of a command that the person ran, with its output, which is the shell's."""
 _NOTICES = frozenset(
     {
         "conversationCompacted", "contextLengthExceeded", "summarizationRequested", "systemNotification", "toolConfirmationRequest",
@@ -75,8 +77,13 @@ class Conversation(msgspec.Struct):
 def conversation(messages: Iterable[Message], *, aside: bool = False) -> Conversation:
     """What was said. `aside`: the session is a subagent's own, so its messages are not left out."""
     told = _Telling()
+    asked = 0
     for message in messages:
         why = _why_left_out(message, aside=aside)
+        if why is None and asked and message.metadata.get("summary") is True:
+            why = _LEFT_OUT["compaction"]
+        # opencode may file a message of its own between the prompt for a summary and the summary.
+        asked = 2 if asks_for_a_summary(message) else max(0, asked - 1)
         if why is not None:
             told.lost[why] += 1
             continue
@@ -85,6 +92,23 @@ def conversation(messages: Iterable[Message], *, aside: bool = False) -> Convers
             told.lost["the tool's records"] += sum(map(_is_notice, message.content))
         told.take(message)
     return Conversation(told.turns, +told.lost)
+
+
+def without_its_screen(session: Session, messages: Iterable[Message], lost: Counter[str]) -> list[Message]:
+    """Aider has no calls: what it files as a tool's is what it shows to people, and does not tell its model."""
+    given = list(messages)
+    source = session.metadata.get("source")
+    if not isinstance(source, dict) or source.get("tool") != "aider":
+        return given
+    kept = [one for one in given if one.role != "tool"]
+    lost["the tool's records"] += len(given) - len(kept)
+    return kept
+
+
+def asks_for_a_summary(message: Message) -> bool:
+    """opencode's own prompt: a block that says where the kept messages begin."""
+    content = [] if isinstance(message.content, str) else message.content
+    return any(isinstance(one, dict) and one.get("type") == "compaction" for one in content)
 
 
 def _why_left_out(message: Message, *, aside: bool) -> str | None:
@@ -118,7 +142,11 @@ class _Telling:
         if message.role == "tool":
             self._answer(message, blocks)
             return
-        role = message.role if message.role in ("system", "assistant") else "user"
+        if message.role == _RAN:
+            arguments = {"command": message.metadata["command"]} if "command" in message.metadata else {}
+            self._stand_in({"id": message.id, "name": _RAN, "arguments": arguments}, blocks, message.timestamp)
+            return
+        role = {"assistant": "assistant", "system": "system", "developer": "system"}.get(message.role, "user")
         given = [one for one in message.tool_calls if isinstance(one, dict)]
         if not blocks and not given:
             return
@@ -150,7 +178,9 @@ class _Telling:
         return Call(fresh, name, _arguments(given.get("arguments")))
 
     def _answer(self, message: Message, blocks: list[JsonObject]) -> None:
-        """Give the results of a message to their calls. One without a call is something that the user says."""
+        """Give the results of a message to their calls. One whose call is unknown gets a call that only stands for it: an API
+        takes no result without a call, and a person did not say it.
+        """
         several = message.metadata.get("toolCallIds")
         ids = (
             [str(one) for one in several] if isinstance(several, list) else [str(message.rest.get("toolCallId") or "")]
@@ -165,7 +195,12 @@ class _Telling:
                 call.result, call.failed = own, failed
                 turn.messages += 1
             elif own:
-                self.turns.append(Turn("user", [text_block(A_RESULT), *own], [], message.timestamp))
+                self._stand_in({"id": call_id}, own, message.timestamp, failed=failed)
+
+    def _stand_in(self, call: JsonObject, result: list[JsonObject], timestamp: str, *, failed: bool = False) -> None:
+        made = self._call(call)
+        made.result, made.failed = result, failed
+        self.turns.append(Turn("assistant", [], [made], timestamp))
 
 
 def _arguments(given: Any) -> JsonObject:

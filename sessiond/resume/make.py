@@ -7,7 +7,7 @@ from collections import Counter
 
 import msgspec
 
-from sessiond.errors import SessiondError, Unavailable
+from sessiond.errors import InvalidParams, SessiondError, Unavailable
 from sessiond.exporters.conversation import Conversation
 from sessiond.model.session import Session
 from sessiond.resume.check import compare
@@ -37,8 +37,12 @@ def make(
     dry_run: bool = False,
 ) -> Made:
     """Write the conversation for the target. `session_id`: as the daemon names it. `at`: the seq up to which
-    it is told. The errors of `Target.write`, CopyDiffers, Unavailable."""
+    it is told. The errors of `Target.write`, CopyDiffers, Unavailable; InvalidParams if nothing would be
+    left."""
     shape = fitted(told, target, calls=calls)
+    if not shape.turns:
+        hint = "copy it with its calls, into a tool that has them"
+        raise InvalidParams("nothing is said in it besides calls and results", hint=hint, field="sessionId")
     count = sum(1 + len(turn.calls) for turn in shape.turns)
     if dry_run:
         return Made(None, shape.lost, count)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sessiond.errors import Conflict, InvalidParams
-from sessiond.exporters.conversation import Conversation, Turn, conversation
+from sessiond.exporters.conversation import Conversation, Turn, asks_for_a_summary, conversation, without_its_screen
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import JsonObject
@@ -32,7 +32,7 @@ def selected(session: Session, *, at: int | None = None, last: int | None = None
         before = f", or copy what was said before it with --at {written.seq - 1}" if written.seq > 1 else ""
         raise Conflict("a reply is still being written", hint=f"wait until it has ended{before}")
     lost: Counter[str] = Counter({"messages after --at": len(messages) - len(chosen)})
-    chosen = _after_compaction(_without_its_screen(session, chosen, lost), lost)
+    chosen = _after_compaction(without_its_screen(session, chosen, lost), lost)
     told = conversation(map(_with_branch_summary, chosen), aside=aside)
     told.lost.update(+lost)
     _drop_system(told)
@@ -42,16 +42,6 @@ def selected(session: Session, *, at: int | None = None, last: int | None = None
         hint = "`sessiond show ID` shows what it holds"
         raise InvalidParams("nothing is said in it, so there is nothing to go on with", hint=hint, field="sessionId")
     return told
-
-
-def _without_its_screen(session: Session, messages: list[Message], lost: Counter[str]) -> list[Message]:
-    """Aider has no calls: what it files as a tool's is what it shows to people, and does not tell its model."""
-    source = session.metadata.get("source")
-    if not isinstance(source, dict) or source.get("tool") != "aider":
-        return messages
-    kept = [one for one in messages if one.role != "tool"]
-    lost["the tool's records"] += len(messages) - len(kept)
-    return kept
 
 
 def _with_branch_summary(message: Message) -> Message:
@@ -84,7 +74,7 @@ def _after_compaction(messages: list[Message], lost: Counter[str]) -> list[Messa
         if _is_summary(messages, place):
             before = messages[:place]
             kept = before[_first_kept(before, message) :]
-            kept = [one for one in kept if not _asks_for_a_summary(one)]
+            kept = [one for one in kept if not asks_for_a_summary(one)]
             lost["messages before a compaction, which its summary stands for"] += _spoken(before) - _spoken(kept)
             return [_as_user(message), *kept, *messages[place + 1 :]]
     return messages
@@ -101,12 +91,7 @@ def _is_summary(messages: list[Message], place: int) -> bool:
         return True
     if marks.get("checkpoint") is True:
         return message.role == "user" and _GEMINI_SUMMARY in message.text()
-    return marks.get("summary") is True and any(map(_asks_for_a_summary, messages[max(0, place - 2) : place]))
-
-
-def _asks_for_a_summary(message: Message) -> bool:
-    """opencode's own prompt: a block that says where the kept messages begin."""
-    return any(isinstance(one, dict) and one.get("type") == "compaction" for one in _blocks(message))
+    return marks.get("summary") is True and any(map(asks_for_a_summary, messages[max(0, place - 2) : place]))
 
 
 def _blocks(message: Message) -> list[JsonObject]:

@@ -11,9 +11,9 @@ from exported import message, session, text
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.exporters.api_rules import anthropic_faults, openai_faults
 from tests.importers.collected import read
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 IDS = st.sampled_from(["c1", "c2", "", "a b/ü", "x" * 90])
 ARGUMENTS = st.sampled_from([{}, {"path": "a"}, '{"path": "a"}', "not json", "[1]", ""])
@@ -48,71 +48,15 @@ def said(messages: list[Any]) -> list[str]:
     return [word for one in messages if not any(one.metadata.get(key) for key in marks) for word in words(one.content)]
 
 
-def check_openai(body: dict[str, Any]) -> None:
-    open_: list[str] = []
-    ids: set[str] = set()
-    for one in body["messages"]:
-        if one["role"] == "tool":
-            assert one["tool_call_id"] == open_.pop(0), "results follow their calls, in their order"
-            assert one["content"]
-            continue
-        assert not open_, "a call without a result"
-        assert one["role"] in ("system", "user", "assistant")
-        content = one.get("content")
-        assert content or one.get("tool_calls")
-        for part in content if isinstance(content, list) else []:
-            assert part["type"] in ("text", "image_url")
-            assert part.get("text", "x").strip()
-        for call in one.get("tool_calls", ()):
-            assert one["role"] == "assistant"
-            assert NAME.fullmatch(call["function"]["name"])
-            assert NAME.fullmatch(call["id"])
-            assert call["id"] not in ids
-            assert isinstance(json.loads(call["function"]["arguments"]), dict)
-            ids.add(call["id"])
-            open_.append(call["id"])
-    assert not open_
-
-
-def check_anthropic(body: dict[str, Any]) -> None:
-    open_: set[str] = set()
-    seen: set[str] = set()
-    for nth, one in enumerate(body["messages"]):
-        assert one["role"] == ("user", "assistant")[nth % 2], "roles alternate, and the user begins"
-        assert one["content"]
-        results = [block["tool_use_id"] for block in one["content"] if block["type"] == "tool_result"]
-        assert set(results) == open_
-        assert len(results) == len(open_)
-        kinds = [block["type"] for block in one["content"]]
-        assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result"), "results come first"
-        open_ = set()
-        for block in one["content"]:
-            if block["type"] == "text":
-                assert block["text"].strip()
-            elif block["type"] == "tool_result":
-                assert block["content"]
-            elif block["type"] == "tool_use":
-                assert one["role"] == "assistant"
-                assert NAME.fullmatch(block["name"])
-                assert NAME.fullmatch(block["id"])
-                assert block["id"] not in seen
-                assert isinstance(block["input"], dict)
-                seen.add(block["id"])
-                open_.add(block["id"])
-            else:
-                assert block["type"] == "image"
-    assert not open_
-
-
 @given(conversations())
 def test_any_session_is_valid_and_whole(messages: list[Any]) -> None:
     made = session(*messages)
     openai, anthropic = json.loads(text(made, "openai")), json.loads(text(made, "anthropic"))
-    check_openai(openai)
-    check_anthropic(anthropic)
+    assert openai_faults(openai) == []
+    assert anthropic_faults(anthropic) == []
     assert sorted(words(openai)) == sorted(said(messages))
     assert sorted(words(anthropic)) == sorted(said(messages))
-    spoken = [one for one in messages if one.role not in ("tool", "system")]
+    spoken = [one for one in messages if one.role not in ("tool", "system", "developer")]
     order = [word for word in words(openai["messages"]) if word in said(spoken)]
     assert order == said(spoken)
 
@@ -170,6 +114,58 @@ def test_a_call_that_was_cut_off_has_a_result() -> None:
     last = json.loads(text(made, "anthropic"))["messages"][-1]["content"]
     assert last[0]["is_error"] is True
     assert last[1] == {"type": "text", "text": "Go on."}
+
+
+def test_a_result_whose_call_is_unknown_has_one_that_stands_for_it() -> None:
+    """Nobody said it; a second result of a call is such a one."""
+    again = message(6, "tool", "a plum, found later", toolCallId="c1")
+    made = session(*TALK, again, message(7, "user", "So?"))
+    *_, call, result, last = json.loads(text(made, "openai"))["messages"]
+    assert call["role"] == "assistant"
+    assert "content" not in call
+    [called] = call["tool_calls"]
+    assert called["id"] == result["tool_call_id"] != "c1"
+    assert (result["role"], result["content"]) == ("tool", "a plum, found later")
+    assert last == {"role": "user", "content": "So?"}
+    *_, use, answer = json.loads(text(made, "anthropic"))["messages"]
+    assert [block["type"] for block in use["content"]] == ["text", "tool_use"]
+    assert [block["type"] for block in answer["content"]] == ["tool_result", "text"]
+
+
+def test_what_aider_shows_to_people_is_not_sent() -> None:
+    made = session(
+        message(1, "tool", "Tokens: 9.4k sent, 867 received."),
+        message(2, "user", "hello"),
+        message(3, "assistant", "hi"),
+    )
+    made.metadata = {"source": {"tool": "aider"}}
+    for format_ in ("openai", "anthropic"):
+        assert "Tokens" not in text(made, format_)
+        assert "hello" in text(made, format_)
+
+
+def test_a_command_that_the_person_ran_is_not_what_they_said() -> None:
+    ran = message(2, "bashExecution", "$ ls\napple.txt", metadata={"command": "ls"})
+    made = session(message(1, "developer", "Be brief."), ran, message(3, "user", "So?"))
+    first, call, result, last = json.loads(text(made, "openai"))["messages"]
+    assert first == {"role": "system", "content": "Be brief."}
+    assert call["tool_calls"][0]["function"] == {"name": "bashExecution", "arguments": '{"command":"ls"}'}
+    assert (result["role"], result["content"]) == ("tool", "$ ls\napple.txt")
+    assert last["content"] == "So?"
+
+
+def test_a_summary_that_the_tool_asked_for_is_not_sent() -> None:
+    """opencode's, as an answer of the assistant's. Other messages that are called a summary are sent."""
+    asks = message(3, "user", [{"type": "compaction", "auto": True}])
+    summary = message(4, "assistant", "They spoke about fruit.", metadata={"summary": True})
+    other = message(5, "assistant", "In short: fruit.", metadata={"summary": True})
+    for told, sent in ((asks, False), (message(3, "user", "Sum up."), True)):
+        made = session(
+            message(1, "user", "one"), message(2, "assistant", "two"), told, summary, message(6, "user", "six")
+        )
+        body = text(made, "openai")
+        assert ("They spoke" in body) is sent
+    assert "In short" in text(session(message(1, "user", "one"), other), "anthropic")
 
 
 def test_images_go_both_ways() -> None:

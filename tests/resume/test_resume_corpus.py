@@ -44,8 +44,8 @@ def test_a_real_session_is_copied(name: str, tool: str, tmp_path: Path) -> None:
         for calls, last in ((True, None), (False, None), (True, 5)):
             try:
                 told = selected(session, last=last)
+                made = make(in_home(name, tmp_path), session, "a-session", told, str(tmp_path), calls=calls)
             except InvalidParams:  # nothing is said in it
                 continue
-            made = make(in_home(name, tmp_path), session, "a-session", told, str(tmp_path), calls=calls)
             copied += made.written is not None and made.messages > 0
     assert copied

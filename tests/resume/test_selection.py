@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from places import in_home
 from test_copies import session_of
 
 from sessiond.errors import Conflict, InvalidParams
 from sessiond.exporters.conversation import conversation
 from sessiond.model.message import Message
+from sessiond.resume.make import make
 from sessiond.resume.selection import selected
 
 
@@ -124,6 +127,15 @@ def test_aider_shows_more_than_it_tells() -> None:
     told = selected(session)
     assert [turn.role for turn in told.turns] == ["user"]
     assert told.lost["the tool's records"] == 2
+
+
+def test_nothing_but_a_result_is_no_conversation_without_calls(tmp_path: Path) -> None:
+    """Its call is unknown, and it is not the person's."""
+    session = session_of([message(1, "tool", "out", toolCallId="c1")])
+    told = selected(session)
+    assert [turn.role for turn in told.turns] == ["assistant"]
+    with pytest.raises(InvalidParams, match="besides calls"):
+        make(in_home("llm", tmp_path), session, "s", told, str(tmp_path), calls=False)
 
 
 def message(n: int, role: str, content: str, **rest: Any) -> Message:
