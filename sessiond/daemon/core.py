@@ -19,7 +19,6 @@ from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp
 from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import DaemonParts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
-from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
 from sessiond.limits import MIB, Limits
@@ -40,6 +39,9 @@ from sessiond.schema.types import JsonObject
 
 _LOOK_AFTER_S = 5.0
 """How often the socket is checked and idleness is considered."""
+
+_TRY_AGAIN_S = 0.5
+"""The same while the socket cannot be restored: a client that wants a daemon waits for it."""
 
 _GIVE_BACK_BYTES = 4 * MIB
 """After this much was released, memory is given back to the system."""
@@ -82,6 +84,8 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._server: Server
         self._unix: UnixDoor
+        self._no_socket = ""
+        """Why it could not be restored the last time; said once."""
         self._token = TokenFile(fs, where)
         self._doors: dict[str, NetworkListeners] = {}
         """By kind: `tcp`, `ws`."""
@@ -142,10 +146,7 @@ class Daemon:
         await asyncio.sleep(pause)
         await asyncio.to_thread(load_the_rest)
         while True:
-            try:
-                await self._unix.look_after()
-            except (SessiondError, OSError) as error:
-                _log.error("the socket could not be restored: %s", error)
+            in_place = await self._look_after_socket()
             released += self._parts.released()
             if released > _GIVE_BACK_BYTES:
                 released = 0
@@ -156,7 +157,18 @@ class Daemon:
             elif 0 < patience <= self._clock.monotonic() - idle_since:
                 _log.info("idle for %g s: no clients and nothing to do", patience)
                 self.stop()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause if in_place else min(pause, _TRY_AGAIN_S))
+
+    async def _look_after_socket(self) -> bool:
+        try:
+            await self._unix.look_after()
+        except Exception as error:  # in any case the next round tries again: without a socket nobody finds us
+            if str(error) != self._no_socket:
+                _log.error("the socket could not be restored: %s", error)
+            self._no_socket = str(error)
+            return False
+        self._no_socket = ""
+        return True
 
     # For the wire
 

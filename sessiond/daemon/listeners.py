@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from sessiond.config import Config
-from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path, read_endpoint
+from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path, privacy_problem, read_endpoint
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unavailable
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
@@ -41,17 +41,24 @@ class UnixDoor:
         self._version = version
         self._instance = instance
         self._listeners: list[unix.UnixListener] = []
+        self._former: list[unix.UnixListener] = []
+        """They serve until the record leads to the new one."""
         self.path = ""
 
     def open(self) -> None:
-        """Listen, on the sockets of a service manager if it passed any, and write the record. ConfigError, OSError."""
+        """Listen, on the sockets of a service manager if it passed any, and write the record. ConfigError, OSError; also if no
+        record leads here, as nobody would find a daemon that cannot say where it is.
+        """
         inherited = unix.inherited_sockets()
         self._listeners = [unix.listen_inherited(sock, self._acceptor, self._limits) for sock in inherited]
         if inherited:
             self.path = str(inherited[0].getsockname())
         else:
             self._listeners = [self._bind()]
-        self._record()
+        problem = self._record()
+        if problem is not None and not self._recorded():
+            self.close()
+            raise problem
 
     def _bind(self) -> unix.UnixListener:
         try:
@@ -59,11 +66,14 @@ class UnixDoor:
         except OSError as error:
             hint = "set SESSIOND_HOME or XDG_RUNTIME_DIR to a short private folder"
             raise ConfigError(str(error.strerror), hint=hint) from None
-        listener = unix.listen(path, self._acceptor, self._limits)
+        try:
+            listener = unix.listen(path, self._acceptor, self._limits)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None  # that of a socket names no file
         self.path = path
         return listener
 
-    def _record(self) -> None:
+    def _record(self) -> OSError | None:
         record = Endpoint(self.path, PROTOCOL_VERSION, os.getpid(), self._version, self._instance, greets=True).encode()
         path = self._where.endpoint_file
         try:
@@ -73,6 +83,8 @@ class UnixDoor:
         except OSError as error:
             # A full disk. The path never changes, so the record of the last daemon leads here too.
             _log.warning("%s could not be written: %s", self._where.endpoint_file, error)
+            return error
+        return None
 
     async def look_after(self) -> None:
         """Restore what was removed: temp cleaners remove sockets, a logout removes the whole run folder. If that fails now
@@ -80,24 +92,40 @@ class UnixDoor:
         """
         in_place, recorded = await asyncio.to_thread(self._look)
         if not in_place:
-            _log.warning("the socket %s is gone; creating it again", self.path)
+            _log.warning("the socket %s is gone, or in a folder for emergencies; creating it again", self.path)
             made = self._bind()  # before the old one is closed: if this fails, the old one remains for the next try
-            old, self._listeners = self._listeners, [made]
-            for listener in old:
-                listener.close()
+            self._former += self._listeners
+            self._listeners = [made]
         if not (in_place and recorded):
             self._record()
+            recorded = self._recorded()
+        if recorded:
+            former, self._former = self._former, []
+            for listener in former:
+                listener.close()
 
     def _look(self) -> tuple[bool, bool]:
-        """Whether a client that dials reaches us, and whether the record leads here."""
+        """Whether a client that dials reaches us where it should, and whether the record leads here."""
+        return bool(self._listeners) and all(map(self._is_well, self._listeners)), self._recorded()
+
+    def _is_well(self, listener: unix.UnixListener) -> bool:
+        """Also false if clients would not trust the folder, or if the run folder, that was not to be had, is there again."""
+        if listener.path is None:
+            return True
+        folder = posixpath.dirname(listener.path)
+        if not listener.in_place() or privacy_problem(folder) is not None:
+            return False
+        return folder == self._where.run or prepare_socket_path(self._where) == listener.path
+
+    def _recorded(self) -> bool:
         record = read_endpoint(self._where.data)
-        in_place = bool(self._listeners) and all(listener.in_place() for listener in self._listeners)
-        return in_place, record is not None and record.socket == self.path
+        return record is not None and record.socket == self.path
 
     def close(self) -> None:
-        for listener in self._listeners:
+        for listener in self._listeners + self._former:
             listener.close()
         self._listeners.clear()
+        self._former.clear()
 
 
 class TokenFile:

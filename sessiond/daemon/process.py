@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -72,6 +73,9 @@ def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
     say = _Word(ready_fd)
     try:
         where = places()
+    except NoHome as error:
+        return say.failed(str(error), None)
+    try:
         fs = RealFileSystem()
         lock = _take_lock(fs, where, patience_s=_LEFT_BEHIND_S if ready_fd is None else 0.0)
         if lock is None:
@@ -81,8 +85,8 @@ def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
         return _run(fs, where, flags, say)
     except SessiondError as error:
         return say.failed(error.message, error.hint)
-    except (OSError, NoHome) as error:
-        return say.failed(str(error), None)
+    except OSError as error:
+        return say.failed(*_in_words(error, where))
     except Exception as error:  # a bug of ours: stderr gets the traceback, the waiting process one line
         traceback.print_exc()
         return say.failed(f"the daemon failed ({type(error).__name__}: {error})", "please report it")
@@ -176,6 +180,35 @@ class _Word:
             _on_stderr(text)
         self._say(f"failed {text}")
         return EX_FAILED
+
+
+def _in_words(error: OSError, where: Places) -> tuple[str, str | None]:
+    """What a start failed of, and what to do about it."""
+    path = error.filename if isinstance(error.filename, str) else where.data
+    if error.errno == errno.ENOSPC and _lacks_inodes(path):
+        return (
+            f"the disk of {path} is full: it has no inodes left for another file",
+            "remove files that you do not need",
+        )
+    if error.errno == errno.ENOSPC:
+        return f"the disk of {path} is full", "make room on it"
+    if error.errno == errno.EDQUOT:
+        return f"{path} could not be written: your quota on its disk is used up", "make room, or ask for more"
+    if error.errno == errno.EROFS:
+        return f"{path} is on a file system that is read-only", "mount it so that it can be written to"
+    return str(error), None
+
+
+def _lacks_inodes(path: str) -> bool:
+    while True:
+        try:
+            found = os.statvfs(path)
+        except OSError:
+            if path in ("", "/"):
+                return False
+            path = os.path.dirname(path)
+        else:
+            return found.f_files > 0 and found.f_favail == 0
 
 
 def _on_stderr(text: str) -> None:

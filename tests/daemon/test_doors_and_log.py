@@ -5,13 +5,18 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessiond import config as configuration
+from sessiond.daemon import listeners
+from sessiond.daemon.core import Daemon
 from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners
 from sessiond.daemon.log import logging_to
 from sessiond.endpoint import Places, places, read_endpoint
@@ -19,6 +24,7 @@ from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
 from sessiond.transports import unix
+from tests.fakes.clock import ManualClock
 
 
 @pytest.fixture
@@ -110,6 +116,84 @@ async def test_14_a_socket_that_could_not_be_put_back_is_put_back_later(
     finally:
         door.close()
     assert not os.path.exists(door.path)
+
+
+@pytest.fixture
+def door(where: Places) -> Iterator[UnixDoor]:
+    made = UnixDoor(RealFileSystem(), where, Limits(), Nobody(), version="0", instance="i")
+    yield made
+    made.close()
+
+
+def cannot_write(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_a_daemon_that_nobody_would_find_does_not_start(
+    where: Places, door: UnixDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the last daemon leads here as well, so with that one it starts."""
+    with monkeypatch.context() as patch:
+        patch.setattr(listeners, "atomic_write", cannot_write)
+        with pytest.raises(OSError, match="No space"):
+            door.open()
+        assert os.listdir(where.run) == []
+    door.open()
+    door.close()
+    monkeypatch.setattr(listeners, "atomic_write", cannot_write)
+    door.open()
+    assert Path(door.path).is_socket()
+
+
+async def test_a_socket_returns_to_its_folder(where: Places, door: UnixDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something was in the place of the folder for a while. Until the record leads to the new socket, the other one serves."""
+    door.open()
+    shutil.rmtree(where.run)
+    Path(where.run).write_text("in the way")
+    await door.look_after()
+    away = door.path
+    assert not away.startswith(where.run)
+    os.unlink(where.run)
+    with monkeypatch.context() as patch:
+        patch.setattr(listeners, "atomic_write", cannot_write)
+        await door.look_after()
+        assert Path(away).is_socket()
+    await door.look_after()
+    record = read_endpoint(where.data)
+    assert record is not None
+    assert record.socket == door.path == where.run + "/sessiond.sock"
+    assert Path(door.path).is_socket()
+    assert not os.path.exists(away)
+
+
+async def test_a_folder_that_clients_would_not_trust_is_made_private(where: Places, door: UnixDoor) -> None:
+    door.open()
+    os.chmod(where.run, 0o755)
+    await door.look_after()
+    assert stat.S_IMODE(os.stat(where.run).st_mode) == 0o700
+    assert Path(door.path).is_socket()
+
+
+async def test_whatever_goes_wrong_with_a_socket_is_tried_again(
+    where: Places, door: UnixDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also what is no error of the system's; it is said once."""
+    daemon = Daemon(RealFileSystem(), where, configuration.load(RealFileSystem(), where), ManualClock())
+    daemon._unix = door
+    door.open()
+    os.unlink(door.path)
+
+    def no_thread(*_: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unix, "listen", no_thread)
+        assert [await daemon._look_after_socket() for _ in range(3)] == [False] * 3
+    assert [one.message for one in caplog.records if "new thread" in one.message] == [
+        "the socket could not be restored: can't start new thread"
+    ]
+    assert await daemon._look_after_socket()
+    assert Path(door.path).is_socket()
 
 
 def test_the_log_rotates_and_stays_private(where: Places) -> None:
