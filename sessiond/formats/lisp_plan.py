@@ -169,7 +169,7 @@ def _indent(schema: Schema, main: ReadFile) -> int:
 
 def _list_edit(schema: Schema, main: ReadFile, wanted: list[Placed]) -> Edit:
     source, node = main.file.source, main.list_node
-    if node is None or not node.items:
+    if node is None or not (node.items or _holds_a_comment(source, node)):
         blank = "\n" + " " * schema.message_indent
         listed = blank[:-1] + "(" + blank.join(placed.text for placed in wanted) + ")" if wanted else "nil"
         if node is None:
@@ -179,6 +179,12 @@ def _list_edit(schema: Schema, main: ReadFile, wanted: list[Placed]) -> Edit:
             start -= 1
         return (start, node.end, listed)
     return (node.start, node.end, arrange(source, node, main.known, wanted, schema.message_indent))
+
+
+def _holds_a_comment(source: SexpText, node: Node) -> bool:
+    """Whether there is something between the parentheses of an empty list, which is not written as `nil` then."""
+    raw = source.raw(node)
+    return raw.startswith("(") and bool(raw[1:-1].strip())
 
 
 def _same(a: Message, b: Message) -> bool:

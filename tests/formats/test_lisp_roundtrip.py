@@ -207,6 +207,26 @@ def test_comments_and_strangers_survive_any_save(
                 assert after.count(line) >= kept.count(one), (one, after)
 
 
+@pytest.mark.parametrize(
+    "listed", ["(;; none yet\n)", "( #| none yet |# )", "nil ; none yet\n", ";; none yet\n nil", "()"]
+)
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+def test_a_comment_in_an_empty_list_stays(fmt: ModuleType, listed: str) -> None:
+    """Whether a person wrote it there or a clear left it; what is appended, cleared and appended again is read back."""
+    if fmt is agent_q and "#|" in listed:
+        pytest.skip("Emacs Lisp has no such comments")
+    path = fmt.main_path(ID)
+    files = save(fmt, session_of(local_id=ID))
+    files[path] = f"(:messages {listed})".encode()
+    decoded = load(fmt, files)
+    session, files = decoded.session, save_numbering(fmt, decoded, files)
+    for operation in (("append", [("user", "one", {})]), ("clear", None), ("append", [("user", "two", {})] * 2)):
+        perform(session, operation)
+        files = save(fmt, session, files)
+        assert_same(load(fmt, files).session, session)
+        assert files[path].decode().count("none yet") == listed.count("none yet")
+
+
 def littered(text: str, fmt: ModuleType, data: st.DataObject) -> tuple[str, list[str]]:
     """The text with litter between the elements of its lists; what of it stands between messages must stay."""
     dialect = Dialect.EMACS if fmt is agent_q else Dialect.COMMON

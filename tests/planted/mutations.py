@@ -2386,6 +2386,13 @@ MUTATIONS = [
         ("tests/exporters/test_api_messages_export.py", "-k", "notices"),
     ),
     Planted(
+        "a comment in an empty list is written over",
+        "formats/lisp_plan.py",
+        "if node is None or not (node.items or _holds_a_comment(source, node)):",
+        "if node is None or not node.items:",
+        ("tests/formats/test_lisp_roundtrip.py", "-k", "empty_list"),
+    ),
+    Planted(
         "a daemon that nobody finds starts",
         "daemon/listeners.py",
         "        if problem is not None and not self._recorded():\n",
