@@ -41,7 +41,7 @@ import msgspec
 from sessiond.errors import BadFile, SessionNotFound
 from sessiond.formats.base import Decoded, Files, Problem, Unlike, Write
 from sessiond.formats.names import id_in_trash
-from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
+from sessiond.formats.sidecar import Sidecar, decode_sidecar, sidecar_path, torn_at
 from sessiond.fs import DiskFailed
 from sessiond.model.changes import Appended, Change, Created
 from sessiond.model.session import Absent, Session, content_equal
@@ -224,7 +224,7 @@ class Merging:
         if content is None:
             return
         side, _ = decode_sidecar("", snapshot.files.get(sidecar_path(local_id)))
-        position = torn_at(side, content)
+        position = torn_at(side, content) if side is not None and self._may_be_torn(side) else None
         # An empty file may be all that an earlier save left: the changes pending for it count, so it is not removed.
         unborn = position is None and created is not None and not await self._readable(snapshot.files)
         if position is None and not unborn:
@@ -238,6 +238,12 @@ class Merging:
             snapshot.files[main] = content[:position]
         else:
             del snapshot.files[main], snapshot.prints[main]
+
+    def _may_be_torn(self, side: Sidecar) -> bool:
+        """Whether the journal still has what the last append wrote. Otherwise that was complete, and a file that ends within it
+        was edited: what is left would be in the journal no more.
+        """
+        return any(change.seq <= side.through for change in self._known.pending)
 
     async def _readable(self, files: Files) -> bool:
         decoded: Decoded = await self._run(self._format.decode, self._known.local_id, files)

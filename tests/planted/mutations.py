@@ -2393,6 +2393,13 @@ MUTATIONS = [
         ("tests/formats/test_lisp_roundtrip.py", "-k", "empty_list"),
     ),
     Planted(
+        "an edit is taken for an append that a crash cut short",
+        "store/reconcile.py",
+        "side is not None and self._may_be_torn(side)",
+        "side is not None",
+        ("tests/store/test_edit_or_torn.py",),
+    ),
+    Planted(
         "a daemon that nobody finds starts",
         "daemon/listeners.py",
         "        if problem is not None and not self._recorded():\n",
