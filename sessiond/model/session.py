@@ -223,16 +223,17 @@ class Session:
         """Every change after `seq` in order, or None if not all of them are known.
 
         A file holds the result of changes, not the changes. Known are the changes since it was loaded, those that the
-        journal still had, and older appends, which follow from the messages, as long as nothing else is missing.
+        journal still had, and older appends, which follow from the messages, as long as nothing else is missing and no seq
+        stands for two things, as the seqs of an edited file may.
         """
         if seq > self.seq:
             return None
         known = [change for change in self._log if change.seq > seq]
         told = {message["seq"] for change in known if isinstance(change, Appended) for message in change.messages}
-        others = sum(1 for change in known if not isinstance(change, Appended))
         untold = [m for m in self.messages(self.position_after(seq)) if m.seq not in told]
-        covered = len({s for s in told if s > seq}) + others + len(untold)
-        if covered != self.seq - seq:
+        covered = [one for one in told if one > seq] + [m.seq for m in untold]
+        covered += [change.seq for change in known if not isinstance(change, Appended)]
+        if not len(set(covered)) == len(covered) == self.seq - seq:
             return None
         out = [self._clip(change, seq) for change in known]
         out += [Appended(seq=m.seq, at=m.timestamp, messages=[m.wire()]) for m in untold]

@@ -2400,6 +2400,13 @@ MUTATIONS = [
         ("tests/store/test_edit_or_torn.py",),
     ),
     Planted(
+        "a seq that stands for two changes hides a missing one",
+        "model/session.py",
+        "if not len(set(covered)) == len(covered) == self.seq - seq:",
+        "if not len(covered) == self.seq - seq:",
+        ("tests/model/test_changes_since.py", "-k", "hides_no_gap"),
+    ),
+    Planted(
         "a daemon that nobody finds starts",
         "daemon/listeners.py",
         "        if problem is not None and not self._recorded():\n",
