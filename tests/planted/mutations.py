@@ -480,8 +480,8 @@ MUTATIONS = [
     Planted(
         "a torn line of a session file is not cut",
         "store/reconcile.py",
-        "        position = torn_at(side, content)\n",
-        "        position = None\n",
+        "        position = torn_at(side, content) if",
+        "        position = None if",
         ("tests/store/test_crash.py", "-k", "jsonl or cortex"),
     ),
     Planted(
