@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import tempfile
 import threading
@@ -42,7 +43,12 @@ class Listener:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.came: dict[int, float] = {}
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def leave(self) -> None:
+        self._client._sock.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
 
     def _listen(self) -> None:
         while True:
@@ -151,6 +157,7 @@ def followed(size: int, seconds: int) -> list[str]:
                 )
                 print(lines[-1], flush=True)
                 until_quiet(pid)
+            listener.leave()
             print(f"{size} MB: first import {first:.1f} s")
             return lines
 
