@@ -48,9 +48,7 @@ _REMOVED = 10_000
 _FEED_DELAY_S = 0.02
 """Changes of a session within this time go to the index together; well under the 200 ms that a search may lag."""
 _GROWING_CHARS_S = 1_000_000
-"""A reply that streams in is indexed as a whole each time, so the longer it is the less often: a second for each this many
-characters.
-"""
+"""A reply that streams in is indexed as a whole each time, so the longer it is the less often: every second for so many."""
 
 
 class Catalog:
@@ -66,9 +64,7 @@ class Catalog:
         self._waiting: dict[str, UnindexedSession] = {}
         self._filling: set[str] = set()
         self._putting: dict[str, asyncio.Task[None]] = {}
-        """Long sessions that a thread puts into the index. Changes to one of them wait meanwhile, or they would count as
-        old.
-        """
+        """Long sessions that a thread puts into the index. Changes to one wait meanwhile, or they would count as old."""
         self._growing: dict[str, float] = {}
         """Message that is being streamed -> loop time before which its newest text need not go to the index again."""
         self._timer: asyncio.TimerHandle | None = None
@@ -292,7 +288,7 @@ class Catalog:
     # Checking against the files
 
     def start(self, stores: Sequence[Store]) -> None:
-        """Check the stores in the background. After `close` this does nothing."""
+        """Check the stores in the background; nothing after `close`."""
         if self._closed:
             return
         self.index.incomplete = True
@@ -364,6 +360,7 @@ class Catalog:
             async for batch in store.scan():
                 seen.update(join_wire_id(store.name, listed.local_id) for listed in batch)
                 stale += [one for one in batch if known.get(join_wire_id(store.name, one.local_id)) != one.fingerprint]
+            stale += self._open_ones(store, stale)
             seen.update(join_wire_id(store.name, local_id) for local_id in self.owners.in_memory(store))
             for wire_id in known.keys() - seen:
                 with self.failed.apart(wire_id, SessiondError):
@@ -381,7 +378,7 @@ class Catalog:
             with on_one_thread():
                 for start in range(0, len(stale), _HEADS_AT_A_TIME):
                     self._fed -= {one for one in self._fed if split_wire_id(one)[0] == store.name}
-                    local_ids = [one.local_id for one in stale[start : start + _HEADS_AT_A_TIME]]
+                    local_ids = [one.local_id for one in stale[start : start + _HEADS_AT_A_TIME] if one.fingerprint]
                     for info in await store.heads(local_ids):
                         self._show_one(store, info)
                     await self.index.settled(0)
@@ -419,15 +416,17 @@ class Catalog:
         warnings: list[FileWarning] = []
         try:
             warnings += await self.reindex(store, stale)
-            # Changes that are in the journal but not in the file do not show in the fingerprint.
-            read = {one.local_id for one in stale}
-            open_ones = [one for one in self.owners.in_memory(store) if one not in read]
-            warnings += await self.reindex(store, [Listed(one, store.file_path(one), "") for one in open_ones])
+            warnings += await self.reindex(store, self._open_ones(store, stale))
         except SessiondError as error:  # its folder may disappear at any moment
             log.warning("store %s was not indexed: %s", store.name, error.message)
         finally:
             self._unread.difference_update(join_wire_id(store.name, one.local_id) for one in stale)
         return warnings
+
+    def _open_ones(self, store: Store, but: Sequence[Listed]) -> list[Listed]:
+        """Others whose changes may be only in the journal, not in the fingerprint: soon they may be saved and let go."""
+        known = {one.local_id for one in but}
+        return [Listed(one, store.file_path(one), "") for one in self.owners.in_memory(store) if one not in known]
 
     async def compare(self, store: Store) -> None:
         """Check a store, unless a check of it waits already: that check sees what is there now."""

@@ -3758,4 +3758,11 @@ MUTATIONS = [
         "",
         ("tests/importers/test_reads_on.py", "-k", "written_while"),
     ),
+    Planted(
+        "a session that was let go before it was read for the index lacks its older words",
+        "service/catalog.py",
+        "            stale += self._open_ones(store, stale)\n",
+        "",
+        ("tests/service/test_catalog.py", "-k", "let_go_while_others"),
+    ),
 ]

@@ -154,6 +154,41 @@ async def test_a_session_that_is_opened_while_it_is_indexed_is_not_let_go(
     assert len(peer.take("session/changed")) == 1
 
 
+async def test_a_session_that_is_saved_and_let_go_while_others_are_read(
+    service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When its store was compared only the journal had it; when its turn comes, its file looks as the index knows it."""
+    await service.catalog.ready.wait()
+    await service.new(None, session_id="a")
+    await service.append(None, "a", [user("before", id="m1")])
+    await service.catalog.searchable()
+    service.index.messages.pop("a")  # as if the daemon had been killed before the index was written
+    gate, reading = asyncio.Event(), service.catalog.reindex
+
+    async def reindex(*given: Any) -> Any:
+        await gate.wait()
+        return await reading(*given)
+
+    async def scan() -> AsyncIterator[list[Listed]]:
+        yield []
+
+    monkeypatch.setattr(store, "scan", scan)
+    monkeypatch.setattr(service.catalog, "reindex", reindex)
+    service.catalog.start([store])
+    await service.catalog.listed.wait()
+    await service.append(None, "a", [user("after", id="m2")])
+    await service.save("a")
+    one = service.open_sessions.of(store, "a")
+    while one.busy:
+        await asyncio.sleep(0)
+    service.open_sessions.let_go(one)
+    assert service.open_sessions.peek("a") is None
+    gate.set()
+    await service.catalog.ready.wait()
+    await service.catalog.searchable()
+    assert service.index.messages["a"] == {"m1": "before", "m2": "after"}
+
+
 async def test_after_the_end_nothing_is_begun(service: Service, store: MemoryStore) -> None:
     """A refill that comes late does not start a check that nobody would end."""
     await service.catalog.ready.wait()
