@@ -109,7 +109,7 @@ def copied(name: str, messages: list[Message], *, calls: bool = True) -> tuple[l
             told = selected(session)
         except InvalidParams:
             return None
-        if not calls and not any(turn.blocks for turn in told.turns):
+        if not (calls and place.calls) and not any(turn.blocks for turn in told.turns):
             return None
         made = make(place, session, "a-session", told, folder, calls=calls)
         assert made.written is not None
