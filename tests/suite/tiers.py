@@ -141,6 +141,7 @@ TABLE: dict[str, Tier] = {
     "tests/site": _A,
     "tests/store": _U,
     "tests/store/test_crash.py": _R,
+    "tests/store/test_edit_or_torn.py": _R,
     "tests/store/test_expiry.py": _R,
     "tests/store/test_git_merges.py": _R,
     "tests/store/test_making.py": _R,
