@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sessiond.importers.aider_lines import Speakers
+from sessiond.importers.alone import alone
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.database import from_json
 from sessiond.importers.draft import SessionDraft, digest, local_moment
@@ -48,7 +49,7 @@ class Aider:
             elif raw is None:
                 yield SkippedLine(path, number, f"longer than {MAX_LINE_BYTES} bytes")
             else:
-                yield from reader.feed(number, raw)
+                yield from alone(path, "this line", reader.feed(number, raw), number)
         yield from reader.end()
 
 
@@ -105,8 +106,10 @@ class _Reader:
 
     def _flush(self) -> Iterator[Event]:
         block, self._block = self._block, None
-        if block is None:
-            return
+        if block is not None:
+            yield from alone(self._path, "this message", self._message(block), block.line)
+
+    def _message(self, block: _Block) -> Iterator[Event]:
         text = "\n".join(block.lines).strip("\n") if block.role == "assistant" else "\n".join(block.lines)
         if not text.strip():
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sessiond.importers.alone import alone
 from sessiond.importers.chatgpt_message import is_silent, messages
 from sessiond.importers.chatgpt_tree import in_order, path_to
 from sessiond.importers.document import DocumentItem, items
@@ -38,7 +39,7 @@ class ChatGpt:
             if isinstance(item, SkippedLine):
                 yield item
             elif item.element:
-                yield from _conversation(path, item)
+                yield from alone(path, "this conversation", _conversation(path, item), item.line)
             else:
                 single[item.member] = item.value
         if "mapping" in single:
@@ -73,7 +74,9 @@ def _conversation(path: str, item: DocumentItem) -> Iterator[Event]:
         if not isinstance(message, dict) or is_silent(message):
             silent += 1
             continue
-        yield from messages(draft, item.line, node_id, node, message, branch=bool(path_ids) and node_id not in path_ids)
+        is_branch = bool(path_ids) and node_id not in path_ids
+        said = messages(draft, item.line, node_id, node, message, branch=is_branch)
+        yield from alone(path, f"node {node_id}", said, item.line)
     yield from draft.end()
     if silent:
         yield Ignored(path, "nodes that say nothing", silent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.branches import path_to
 from sessiond.importers.draft import SessionDraft, digest
 from sessiond.importers.jsontext import as_text
@@ -32,7 +33,7 @@ class ClaudeAi(Tool):
             if isinstance(found, SkippedLine):
                 yield found
             else:
-                yield from _conversation(path, *found)
+                yield from alone(path, "this conversation", _conversation(path, *found), found[0])
 
 
 def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
@@ -52,7 +53,8 @@ def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
         if not isinstance(message, dict) or not isinstance(message.get("sender"), str):
             yield SkippedLine(path, line, "an element of `chat_messages` that is not a message")
             continue
-        yield from _message(draft, line, message, branch=bool(seen) and word(message.get("uuid")) not in seen)
+        said = _message(draft, line, message, branch=bool(seen) and word(message.get("uuid")) not in seen)
+        yield from alone(path, f"message {message.get('uuid')}", said, line)
     yield from draft.end()
 
 

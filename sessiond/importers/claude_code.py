@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sessiond.importers.blocks import parts_of, text_of
@@ -84,7 +84,7 @@ class _Reader:
         self._forked_from: JsonObject | None = None
         self._continued = Continued(self._draft)
 
-    def feed(self, line: int, record: JsonObject) -> Sequence[Event]:
+    def feed(self, line: int, record: JsonObject) -> Iterable[Event]:
         # In a file that has each record twice, only one of the two may name it.
         self._forked_from = self._forked_from or forked_from(self._draft, record)
         self._continued.take(record)
@@ -94,7 +94,7 @@ class _Reader:
     def stands_with(self, before: int, lines: Sequence[bytes]) -> bool:
         return self._tree.stands_with(before, lines)
 
-    def _read(self, line: int, record: JsonObject) -> Sequence[Event]:
+    def _read(self, line: int, record: JsonObject) -> Iterable[Event]:
         kind = record.get("type")
         message = record.get("message")
         if kind in ("user", "assistant") and isinstance(message, dict):
@@ -116,23 +116,27 @@ class _Reader:
 
     def _message(
         self, line: int, record: JsonObject, role: str, content: str | list[Any], metadata: JsonObject, **rest: Any
-    ) -> Sequence[Event]:
+    ) -> Iterable[Event]:
         """The message of a record, after the start of the session if it is the first one."""
-        begun: list[Event] = []
-        if not self._draft.started:
-            begun.append(begin := start(self._draft, record))
-            self._has_parent = "parent" in begin.info
-            for kept in self._before_start:
-                self._keep(kept)
-            self._before_start = []
-        uuid, time = record.get("uuid"), record.get("timestamp")
-        said = self._draft.message(role, content, line=line, id=uuid, time=time, metadata=metadata, **rest)
-        return [*begun, *said] if begun else said
+        rest |= {"line": line, "id": record.get("uuid"), "time": record.get("timestamp"), "metadata": metadata}
+        if self._draft.started:
+            return self._draft.message(role, content, **rest)
+        return self._first(record, role, content, rest)
+
+    def _first(self, record: JsonObject, role: str, content: str | list[Any], rest: dict[str, Any]) -> Iterator[Event]:
+        """The session begins even if something is wrong with its first message."""
+        begin = start(self._draft, record)
+        yield begin
+        self._has_parent = "parent" in begin.info
+        for kept in self._before_start:
+            self._keep(kept)
+        self._before_start = []
+        yield from self._draft.message(role, content, **rest)
 
     def _keep(self, record: JsonObject) -> None:
         self._draft.keep(record, known=record.get("type") == _QUEUE)
 
-    def _turn(self, line: int, record: JsonObject, message: JsonObject) -> Sequence[Event]:
+    def _turn(self, line: int, record: JsonObject, message: JsonObject) -> Iterable[Event]:
         content, kept = self._outputs.take(message.get("content"))
         parts = parts_of(content)
         role = message.get("role") if isinstance(message.get("role"), str) else record["type"]
@@ -152,7 +156,7 @@ class _Reader:
             fields = {"status": "error", **fields}
         return self._message(line, record, "tool" if parts.result_ids else str(role), parts.content, metadata, **fields)
 
-    def _system(self, line: int, record: JsonObject) -> Sequence[Event]:
+    def _system(self, line: int, record: JsonObject) -> Iterable[Event]:
         """A message from the tool itself. Without text it is bookkeeping."""
         content = record.get("content")
         if not isinstance(content, (str, list)) or not content:
@@ -160,7 +164,7 @@ class _Reader:
             return ()
         return self._message(line, record, "system", content, without(self._metadata(record), "content"))
 
-    def _other(self, line: int, record: JsonObject, message: JsonObject | None) -> Sequence[Event]:
+    def _other(self, line: int, record: JsonObject, message: JsonObject | None) -> Iterable[Event]:
         """A record of the tree that is not a turn: kept verbatim, with its text."""
         attachment = record.get("attachment")
         role, content, metadata = "system", "", JsonObject()
@@ -191,6 +195,7 @@ class _Reader:
             metadata["branch"] = True
 
     def end(self) -> Iterator[Event]:
+        yield from (*self._tree.failed, *self._repeats.failed)
         parent = None if self._has_parent else self._forked_from or self._continued.parent
         yield from self._draft.end(name=self._names.own(self._draft.has), parent=parent)
         yield from self._names.others(self._draft.has)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from sessiond.importers.alone import failed_on
 from sessiond.importers.blocks import MessageParts, parts_of, text_of
 from sessiond.importers.claude_code_tree import Tree
 from sessiond.importers.jsontext import as_text, encoded
@@ -83,6 +84,14 @@ def _other_blocks(parts: MessageParts) -> list[Any]:
     return [block for block in content if not text_of([block])]
 
 
+class _Fullest:
+    """While a file is surveyed: of each record, the fullest form so far with its output, and the bytes that may still be held."""
+
+    def __init__(self) -> None:
+        self.forms: dict[str, tuple[_Form, int]] = {}
+        self.room = _LATER_BYTES
+
+
 class Repeats:
     """Give it each record, in the file's order. Reads the file if any of its records come again; raises OSError. `has`: whether
     there is a message with this id.
@@ -95,33 +104,39 @@ class Repeats:
         """The fullest form of a record, if that is not its first."""
         self._known: dict[str, frozenset[_Form]] = {}
         """Of records that were taken: the forms that say nothing more."""
+        self.failed: list[SkippedLine] = []
+        """Records of which nothing is known, for an error of ours."""
         if self._uuids:
             self._survey(path, open_)
 
     def _survey(self, path: str, open_: Opener) -> None:
-        fullest: dict[str, tuple[_Form, int]] = {}
-        room = _LATER_BYTES
+        found = _Fullest()
         for item in objects(path, open_):
             if isinstance(item, SkippedLine):
                 continue
-            record = item[1]
-            uuid = self._ours(record)
-            if uuid is None:
-                continue
-            said = _said(record)
-            form, used = said.form(), _output(record)
-            forms = self._forms.setdefault(uuid, [])
-            if form not in forms:
-                forms.append(form)
-            if uuid not in fullest:
-                fullest[uuid] = form, used
-                continue
-            before, used_before = fullest[uuid]
-            if before.begins(said) and (form != before or used > used_before):
-                room -= len(as_text(record))
-                if room >= 0:
-                    fullest[uuid] = form, used
-                    self._later[uuid] = record
+            try:
+                self._note(item[1], found)
+            except Exception as error:  # what the other records say stands
+                self.failed.append(failed_on(path, "what this record says again", error, item[0]))
+
+    def _note(self, record: JsonObject, found: _Fullest) -> None:
+        uuid = self._ours(record)
+        if uuid is None:
+            return
+        said = _said(record)
+        form, used = said.form(), _output(record)
+        forms = self._forms.setdefault(uuid, [])
+        if form not in forms:
+            forms.append(form)
+        if uuid not in found.forms:
+            found.forms[uuid] = form, used
+            return
+        before, used_before = found.forms[uuid]
+        if before.begins(said) and (form != before or used > used_before):
+            found.room -= len(as_text(record))
+            if found.room >= 0:
+                found.forms[uuid] = form, used
+                self._later[uuid] = record
 
     def take(self, line: int, record: JsonObject) -> JsonObject | None:
         """The record in its fullest form; None if what it says was taken before."""

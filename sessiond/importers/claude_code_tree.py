@@ -17,10 +17,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sessiond.formats.shared_line import pieces_of
+from sessiond.importers.alone import failed_on
 from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.lines import Position, raw_lines
-from sessiond.importers.record import Opener, digest_of_json
+from sessiond.importers.record import Opener, SkippedLine, digest_of_json
 
 PROMPT, COMMAND, ANSWER, RESULT, OTHER = range(5)
 _END, _OFF = -1, -2
@@ -57,13 +58,14 @@ Kind: TypeAlias = Callable[[TreeRecord], int]
 
 class Tree:
     """`off_path`: the `uuid`s of all records on abandoned branches. `repeated`: those that the file has more than once. `lines`: how
-    many whole ones the file had. `kind`: what a record is.
+    many whole ones the file had. `failed`: records whose place is not known, for an error of ours. `kind`: what a record is.
     """
 
     def __init__(self, kind: Kind) -> None:
         self.off_path: frozenset[str] = frozenset()
         self.repeated: frozenset[str] = frozenset()
         self.lines = 0
+        self.failed: list[SkippedLine] = []
         self._kind = kind
         self._records = _Tree()
 
@@ -88,8 +90,11 @@ class Tree:
         if self.lines != before:
             return False
         known, off_path = len(self._records), self.off_path
-        for raw in lines:
-            self.take(raw)
+        try:
+            for raw in lines:
+                self.take(raw)
+        except Exception:  # a bug of ours with one of them, of which a reading of the whole file tells
+            return False
         self.lines += len(lines)
         self.settle()
         moved = off_path ^ self.off_path
@@ -102,9 +107,13 @@ def tree_of(path: str, open_: Opener, kind: Kind | None = None) -> Tree:
     """
     tree = Tree(kind or kind_of)
     at = Position()
-    for _, raw in raw_lines(path, open_, at):
-        if raw is not None:
+    for line, raw in raw_lines(path, open_, at):
+        if raw is None:
+            continue
+        try:
             tree.take(raw)
+        except Exception as error:  # the record is a hole, and the others have their places
+            tree.failed.append(failed_on(path, "the place of this record", error, line))
     tree.lines = at.line
     tree.settle()
     return tree

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import MessageParts, parts_of, text_of
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.document import DocumentItem, items, members
@@ -53,7 +54,7 @@ class Cline:
             elif item.element:
                 if not draft.started:
                     yield _start(draft, {**_beside(path), **about}, item.value)
-                yield from _message(draft, item)
+                yield from alone(path, "this message", _message(draft, item), item.line)
         yield from draft.end(updatedAt=about.get("updated_at"))
 
 

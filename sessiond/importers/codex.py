@@ -98,8 +98,10 @@ class _Reader:
 
     def _begin(self, record: JsonObject, meta: JsonObject) -> Iterator[Event]:
         if self._draft is None:
-            self._draft = self._reports.draft = SessionDraft(Codex.name, self._path, source_id(self._path, meta))
-            yield start(self._draft, record, meta, self._ignored)
+            draft = SessionDraft(Codex.name, self._path, source_id(self._path, meta))
+            begun = start(draft, record, meta, self._ignored)
+            self._draft = self._reports.draft = draft  # only now: a header that cannot be read begins no session
+            yield begun
 
     def _started(self) -> SessionDraft:
         assert self._draft is not None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import parts_of, tool_call
 from sessiond.importers.document import DocumentItem, items, members
 from sessiond.importers.draft import SessionDraft, moment
@@ -44,7 +45,7 @@ class Continue:
             if isinstance(item, SkippedLine):
                 yield item
             elif item.element:
-                yield from _turn(draft, item, answered)
+                yield from alone(path, "this message", _turn(draft, item, answered), item.line)
         yield from draft.end(model=about.get("chatModelTitle"))
 
 

@@ -8,6 +8,7 @@ import glob
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.copilot_answer import take_parts, take_rounds
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
@@ -57,13 +58,18 @@ def _from_log(path: str, open_: Opener) -> Generator[Event, None, Any]:
         if isinstance(item, SkippedLine):
             yield item
             continue
-        known = log.headless
-        reason = log.apply(item[1])
-        if log.headless and not known:
-            yield SkippedLine(path, item[0], "the beginning of the log is missing; what came later is read", taken=True)
-        if reason:
-            yield SkippedLine(path, item[0], reason)
+        yield from alone(path, "this change", _change(path, log, *item), item[0])
     return log.state
+
+
+def _change(path: str, log: ObjectLog, line: int, record: JsonObject) -> Iterator[Event]:
+    """Makes the change that a record tells of."""
+    known = log.headless
+    reason = log.apply(record)
+    if log.headless and not known:
+        yield SkippedLine(path, line, "the beginning of the log is missing; what came later is read", taken=True)
+    if reason:
+        yield SkippedLine(path, line, reason)
 
 
 def _from_document(path: str, open_: Opener) -> Generator[Event, None, JsonObject]:
@@ -91,7 +97,7 @@ def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
     for request in listed(session.get("requests")):
         if isinstance(request, dict):
             if request:  # otherwise it is lost, and only its place is known
-                yield from _request(draft, request)
+                yield from alone(path, f"request {request.get('requestId')}", _request(draft, request))
         else:
             yield SkippedLine(path, None, "an element of `requests` that is not an object")
     yield from draft.end()

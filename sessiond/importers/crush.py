@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, suggest_id
@@ -33,26 +34,28 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("sessions", "id", "title")
     database.require("messages", "id", "session_id", "role", "parts", "created_at")
     for session in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
-        draft = SessionDraft(Crush.name, path, str(session["id"]))
-        parent = session.get("parent_session_id")
-        yield draft.start(
-            name=session["title"],
-            createdAt=session.get("created_at"),
-            updatedAt=session.get("updated_at"),
-            parent={"sessionId": suggest_id(Crush.name, parent), "seq": None}
-            if isinstance(parent, str) and parent
-            else None,
-            metadata={
-                key: from_json(value)
-                for key, value in session.items()
-                if key not in _SESSION_USED and value not in (None, "")
-            },
-        )
-        for row in database.rows(
-            "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid", session["id"]
-        ):
-            yield from _message(draft, row)
-        yield from draft.end()
+        yield from alone(path, f"session {session['id']}", _session(database, path, session))
+
+
+def _session(database: Database, path: str, session: JsonObject) -> Iterator[Event]:
+    draft = SessionDraft(Crush.name, path, str(session["id"]))
+    parent = session.get("parent_session_id")
+    yield draft.start(
+        name=session["title"],
+        createdAt=session.get("created_at"),
+        updatedAt=session.get("updated_at"),
+        parent={"sessionId": suggest_id(Crush.name, parent), "seq": None}
+        if isinstance(parent, str) and parent
+        else None,
+        metadata={
+            key: from_json(value)
+            for key, value in session.items()
+            if key not in _SESSION_USED and value not in (None, "")
+        },
+    )
+    for row in database.rows("SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid", session["id"]):
+        yield from alone(path, f"message {row['id']}", _message(draft, row))
+    yield from draft.end()
 
 
 def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.database import MAGIC, Database, from_json, guarded
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
@@ -22,6 +24,9 @@ _ABOUT = ("composerId", "name", "createdAt", "lastUpdatedAt", "conversation", "f
           "text", "conversationMap", "context", "capabilities", "codeBlockData", "originalFileStates")  # fmt: skip
 _USED = ("bubbleId", "type", "text", "rawText", "richText", "thinking", "toolFormerData", "createdAt", "timingInfo",
          "supportedTools", "context", "id", "modelInfo", "_v", "allThinkingBlocks")  # fmt: skip
+
+
+_SAYS_NOTHING = "bubbles that say nothing"
 
 
 class Cursor(Tool):
@@ -41,15 +46,19 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("cursorDiskKV", "key", "value")
     keys = [row["key"] for row in _range(database, "composerData:", "key")]
     for key in keys:
-        composer = _value(database, key)
-        if isinstance(composer, dict):
-            yield from _composer(database, path, key.partition(":")[2], composer)
-        elif composer is not None:
-            yield SkippedLine(path, None, f"{key} is not an object")
+        yield from alone(path, str(key), _row(database, path, key))
     for row in database.rows("SELECT value FROM ItemTable WHERE key = ?", _OLD_CHATS):
         for tab in listed(mapped(from_json(row["value"])).get("tabs")):
             if isinstance(tab, dict):
-                yield from _tab(path, tab)
+                yield from alone(path, f"chat {tab.get('tabId')}", _tab(path, tab))
+
+
+def _row(database: Database, path: str, key: str) -> Iterator[Event]:
+    composer = _value(database, key)
+    if isinstance(composer, dict):
+        yield from _composer(database, path, key.partition(":")[2], composer)
+    elif composer is not None:
+        yield SkippedLine(path, None, f"{key} is not an object")
 
 
 def _range(database: Database, prefix: str, columns: str) -> Iterator[JsonObject]:
@@ -77,18 +86,18 @@ def _composer(database: Database, path: str, source_id: str, composer: JsonObjec
         metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False}
         | ({"sidechain": True} if parent else {}),
     )
-    silent = 0
+    silent: Counter[str] = Counter()
     known: set[str] = set()
     for bubble in _listed(database, source_id, composer):
         known.add(str(bubble.get("bubbleId")))
-        silent += yield from _bubble(draft, bubble, {})
+        yield from alone(path, f"bubble {bubble.get('bubbleId')}", _bubble(draft, bubble, {}, silent))
     for row in _range(database, f"bubbleId:{source_id}:", "key, value"):
-        bubble = from_json(row["value"])
-        if isinstance(bubble, dict) and row["key"].rpartition(":")[2] not in known:
-            silent += yield from _bubble(draft, bubble, {"branch": True})
+        if row["key"].rpartition(":")[2] not in known:
+            bubble = mapped(from_json(row["value"]))
+            yield from alone(path, str(row["key"]), _bubble(draft, bubble, {"branch": True}, silent))
     yield from draft.end()
-    if silent:
-        yield Ignored(path, "bubbles that say nothing", silent)
+    for what, count in silent.items():
+        yield Ignored(path, what, count)
 
 
 def _listed(database: Database, source_id: str, composer: JsonObject) -> Iterator[JsonObject]:
@@ -105,8 +114,8 @@ def _listed(database: Database, source_id: str, composer: JsonObject) -> Iterato
             yield {**header, **bubble} if isinstance(bubble, dict) else header
 
 
-def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Generator[Event, None, int]:
-    """The messages of one bubble. Returns how many bubbles said nothing: 0 or 1."""
+def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject, silent: Counter[str]) -> Iterator[Event]:
+    """The messages of one bubble. `silent`: where one is counted that says nothing."""
     kind = bubble.get("type")
     rest = {key: value for key, value in rest_of(bubble, *_USED).items() if value is not False and value != 0}
     turn = Turn(_ROLES.get(kind, f"type-{kind}") if isinstance(kind, (int, str)) else "unknown", {**rest, **marks})
@@ -117,13 +126,13 @@ def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Gener
     if isinstance(tool, dict) and (tool.get("name") or tool.get("tool")):
         _take_tool(turn, tool, str(bubble.get("bubbleId")))
     if turn.is_empty:
-        return 1
+        silent[_SAYS_NOTHING] += 1
+        return
     if turn.role not in _ROLES.values():
         draft.unknown(turn.role)
     turn.metadata |= of_camel(mapped(bubble.get("tokenCount")) | {"model": _named(bubble.get("modelInfo"))})
     draft.model = _named(bubble.get("modelInfo")) or draft.model
     yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))
-    return 0
 
 
 def _named(model: Any) -> str | None:
@@ -161,5 +170,5 @@ def _tab(path: str, tab: JsonObject) -> Iterator[Event]:
     yield draft.start(name=tab.get("chatTitle"), createdAt=sent, metadata=rest_of(tab, "tabId", "chatTitle", "bubbles"))
     for bubble in listed(tab.get("bubbles")):
         if isinstance(bubble, dict):
-            yield from _bubble(draft, bubble, {})
+            yield from alone(path, f"bubble {bubble.get('id')}", _bubble(draft, bubble, {}, Counter()))
     yield from draft.end()

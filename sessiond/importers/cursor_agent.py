@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiond.importers import protobuf
+from sessiond.importers.alone import alone, step
 from sessiond.importers.blocks import text_of
 from sessiond.importers.database import MAGIC, Database, guarded
 from sessiond.importers.draft import SessionDraft, moment
@@ -47,7 +48,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("meta", "key", "value")
     about: JsonObject = {}
     for row in database.rows("SELECT value FROM meta ORDER BY key"):
-        about |= _about(str(row["value"]))
+        yield from alone(path, "what the store says of the session", step(_learn, about, row))
     created = moment(about.get("createdAt")) or written_at(path)
     draft = SessionDraft(CursorAgent.name, path, word(about.get("agentId")) or folder_name(path), fallback_time=created)
     yield draft.start(
@@ -56,20 +57,17 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         model=about.get("lastUsedModel"),
         metadata=rest_of(about, *_ABOUT),
     )
-    seen = dict.fromkeys(_reached(database, word(about.get("latestRootBlobId"))))
+    seen: dict[str, None] = {}
+    yield from _reach(database, path, word(about.get("latestRootBlobId")), seen)
     others = [row["id"] for row in database.rows("SELECT id FROM blobs ORDER BY rowid") if row["id"] not in seen]
     silent = 0
     for nth, blob_id in enumerate([*seen, *others]):
         data = _blob(database, blob_id)
-        if not data.lstrip().startswith(b"{"):
+        if data.lstrip().startswith(b"{"):
+            said = _message(draft, str(blob_id), data, branch=nth >= len(seen) > 0)
+            yield from alone(path, f"blob {blob_id}", said)
+        else:
             silent += 1
-            continue
-        try:
-            message = mapped(decode(data)[0])
-        except NotJson as error:
-            yield SkippedLine(path, None, f"blob {blob_id}: {error}")
-            continue
-        yield from _message(draft, str(blob_id), message, branch=nth >= len(seen) > 0)
     yield from draft.end()
     if silent:
         yield Ignored(path, "blobs that are not messages", silent)
@@ -90,30 +88,44 @@ def _blob(database: Database, blob_id: Any) -> bytes:
     return b""
 
 
-def _reached(database: Database, root: str) -> Iterator[str]:
-    """The ids of all blobs below a root, in the order in which they are named."""
+def _learn(about: JsonObject, row: JsonObject) -> None:
+    about |= _about(str(row["value"]))
+
+
+def _reach(database: Database, path: str, root: str, seen: dict[str, None]) -> Iterator[Event]:
+    """Adds the ids of all blobs below a root to `seen`, in the order in which they are named."""
     waiting, known = [root], {root}
     while waiting:
         blob_id = waiting.pop()
         data = _blob(database, blob_id)
         if data:
-            yield blob_id
-        try:
-            found = {} if data.startswith(b"{") else protobuf.fields(data)
-        except NotProtobuf:
-            continue
-        named = [
-            one.hex()
-            for number in sorted(found)
-            for one in found[number]
-            if isinstance(one, bytes) and len(one) == _ID_BYTES
-        ]
+            seen[blob_id] = None
+        named: list[str] = []
+        yield from alone(path, f"what blob {blob_id} names", step(_add_named, named, data))
         fresh = [one for one in dict.fromkeys(named) if one not in known]
         known.update(fresh)
         waiting += reversed(fresh)
 
 
-def _message(draft: SessionDraft, blob_id: str, message: JsonObject, *, branch: bool) -> Iterator[Event]:
+def _add_named(named: list[str], data: bytes) -> None:
+    try:
+        found = {} if data.startswith(b"{") else protobuf.fields(data)
+    except NotProtobuf:
+        return
+    named += [
+        one.hex()
+        for number in sorted(found)
+        for one in found[number]
+        if isinstance(one, bytes) and len(one) == _ID_BYTES
+    ]
+
+
+def _message(draft: SessionDraft, blob_id: str, data: bytes, *, branch: bool) -> Iterator[Event]:
+    try:
+        message = mapped(decode(data)[0])
+    except NotJson as error:
+        yield SkippedLine(draft.path, None, f"blob {blob_id}: {error}")
+        return
     role = word(message.get("role"))
     if not role:
         draft.keep(message)

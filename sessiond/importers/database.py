@@ -52,6 +52,8 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._read: set[str] = set()
+        self._failed: list[str] = []
+        """Errors of ours with single rows that nobody has been told of."""
         connection.set_authorizer(self._authorise)
 
     def _authorise(self, action: int, table: str | None, *_: object) -> int:
@@ -94,11 +96,23 @@ class Database:
                 yield table, newer
 
     def rows(self, sql: str, *values: Any) -> Iterator[JsonObject]:
-        """Rows, one at a time. Blobs and invalid UTF-8 become text."""
+        """Rows, one at a time. Blobs and invalid UTF-8 become text. A row that cannot be turned into that is left out, and `failed`
+        tells of it.
+        """
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         for row in cursor:
-            yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
+            try:
+                plain = {name: _plain(value) for name, value in zip(names, row, strict=True)}
+            except Exception as error:  # a bug of ours, with what somebody wrote into this row
+                self._failed.append(f"the importer failed on a row of `{sql}`: {error!r}")
+                continue
+            yield plain
+
+    def failed(self, path: str) -> Iterator[SkippedLine]:
+        """Reports of the rows that were left out since it was last asked."""
+        failed, self._failed = self._failed, []
+        return (SkippedLine(path, None, reason, failed=True) for reason in failed)
 
 
 def _plain(value: Any) -> Any:
@@ -184,9 +198,11 @@ def guarded(path: str, open_: Opener, read: Any) -> Iterator[Event]:
                 if isinstance(event, MessageRecord):
                     newest = max(newest, event.message["timestamp"])
                 yield event
+                yield from database.failed(path)
             # Rows of the same days may be the tool's notes on what was said.
             for table, count in database.unread(days_after(newest) if newest else ""):
                 yield Unknown(path, f"table {table}", count)
+            yield from database.failed(path)
         if _state(path) != before:
             yield SkippedLine(path, None, "the file changed while it was being read; import it again", taken=True)
     except UnknownSchema as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from sessiond.importers.alone import alone
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.gemini_message import messages
@@ -20,6 +21,7 @@ from sessiond.importers.gemini_survey import Survey, entries, unknown_kind
 from sessiond.importers.kept_google import GeminiOutputs
 from sessiond.importers.lines import head_objects
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 
 class GeminiCli:
@@ -60,17 +62,25 @@ class GeminiCli:
                 **({"sidechain": True} if parent else {}),
             },
         )
+        yield from survey.failed
         outputs = GeminiOutputs(path, open_)
         for entry in entries(path, open_):
             if isinstance(entry, SkippedLine):
                 yield entry
                 continue
             line, record = entry
-            if (unknown := unknown_kind(record)) is not None:
-                draft.unknown(unknown)
-            for message, marks in survey.counted(line, record):
-                yield from messages(draft, line, message, marks, outputs)
+            yield from alone(path, "this record", _record(draft, survey, line, record, outputs), line)
         yield from draft.end(updatedAt=about.get("lastUpdated"))
+
+
+def _record(
+    draft: SessionDraft, survey: Survey, line: int, record: JsonObject, outputs: GeminiOutputs
+) -> Iterator[Event]:
+    if (unknown := unknown_kind(record)) is not None:
+        draft.unknown(unknown)
+    for message, marks in survey.counted(line, record):
+        said = messages(draft, line, message, marks, outputs)
+        yield from alone(draft.path, f"message {message.get('id')}", said, line)
 
 
 def _project_root(path: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import failed_on
 from sessiond.importers.document import items, members
 from sessiond.importers.gemini_kept import View
 from sessiond.importers.gemini_message import ROLES, calls_of, completed, words
@@ -51,9 +52,15 @@ class Survey:
         """Messages -> characters of their text so far."""
         self._first_kept: dict[int, str] = {}
         """The line of a checkpoint -> the id of the first message that it kept."""
+        self.failed: list[SkippedLine] = []
+        """Records of which nothing is known, for an error of ours."""
         for entry in entries(path, open_):
-            if not isinstance(entry, SkippedLine):
+            if isinstance(entry, SkippedLine):
+                continue
+            try:
                 self._take(*entry)
+            except Exception as error:  # what the other records say stands
+                self.failed.append(failed_on(path, "what this record says of others", error, entry[0]))
 
     def _take(self, line: int, record: JsonObject) -> None:
         if isinstance(record.get("$set"), dict):

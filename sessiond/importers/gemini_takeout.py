@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from itertools import groupby
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -57,28 +58,32 @@ class GeminiTakeout(Tool):
         found.reverse()
         found.sort(key=lambda one: one[0])
         for day, activities in groupby(found, key=lambda one: one[0][:10]):
-            yield from _day(path, day, list(activities))
+            yield from alone(path, f"the activities of {day}", _day(path, day, list(activities)))
 
 
 def _day(path: str, day: str, activities: list[tuple[str, int, JsonObject]]) -> Iterator[Event]:
     draft = SessionDraft(GeminiTakeout.name, path, day)
     yield draft.start(name=f"Gemini, {day}", createdAt=activities[0][0])
     for time, line, activity in activities:
-        title = str(activity.get("title") or "")
-        asked = _PROMPTED.match(title)
-        answer = Turn("assistant")
-        for part in listed(activity.get("safeHtmlItem")):
-            html = mapped(part).get("html")
-            answer.say(_text(html) if isinstance(html, str) else None)
-            answer.metadata.setdefault("html", []).append(html if isinstance(html, str) else part)
-        prompt = Turn("user" if asked or not answer.is_empty else "system", rest_of(activity, *_USED))
-        if prompt.role == "system":
-            prompt.metadata["injected"] = True
-        prompt.say(title[asked.end() :] if asked else title)
-        yield from prompt.events(draft, line=line, time=time)
-        if answer.metadata:
-            yield from answer.events(draft, line=line, time=time)
+        yield from alone(path, "this activity", _activity(draft, time, line, activity), line)
     yield from draft.end()
+
+
+def _activity(draft: SessionDraft, time: str, line: int, activity: JsonObject) -> Iterator[Event]:
+    title = str(activity.get("title") or "")
+    asked = _PROMPTED.match(title)
+    answer = Turn("assistant")
+    for part in listed(activity.get("safeHtmlItem")):
+        html = mapped(part).get("html")
+        answer.say(_text(html) if isinstance(html, str) else None)
+        answer.metadata.setdefault("html", []).append(html if isinstance(html, str) else part)
+    prompt = Turn("user" if asked or not answer.is_empty else "system", rest_of(activity, *_USED))
+    if prompt.role == "system":
+        prompt.metadata["injected"] = True
+    prompt.say(title[asked.end() :] if asked else title)
+    yield from prompt.events(draft, line=line, time=time)
+    if answer.metadata:
+        yield from answer.events(draft, line=line, time=time)
 
 
 def _text(html: str) -> str:

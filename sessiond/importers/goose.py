@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import simple, text_block, tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, local_moment, utc_moment
@@ -89,26 +90,30 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("sessions", "id")
     database.require("messages", "id", "session_id", "role", "content_json", "created_timestamp")
     for session in database.rows("SELECT * FROM sessions ORDER BY id"):
-        draft = SessionDraft(Goose.name, path, str(session["id"]))
-        rest = {
-            key: from_json(value)
-            for key, value in session.items()
-            if key not in _SESSION_USED and value not in (None, "", "{}")
-        }
-        model = rest.get("model_config_json")
-        yield draft.start(
-            name=session.get("name") or session.get("description"),
-            cwd=session.get("working_dir"),
-            createdAt=utc_moment(session.get("created_at")),
-            updatedAt=utc_moment(session.get("updated_at")),
-            model=model.get("model_name") if isinstance(model, dict) else None,
-            metadata=rest,
-        )
-        for row in database.rows(
-            "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id", session["id"]
-        ):
-            yield from _message(draft, row)
-        yield from draft.end()
+        yield from alone(path, f"session {session['id']}", _session(database, path, session))
+
+
+def _session(database: Database, path: str, session: JsonObject) -> Iterator[Event]:
+    draft = SessionDraft(Goose.name, path, str(session["id"]))
+    rest = {
+        key: from_json(value)
+        for key, value in session.items()
+        if key not in _SESSION_USED and value not in (None, "", "{}")
+    }
+    model = rest.get("model_config_json")
+    yield draft.start(
+        name=session.get("name") or session.get("description"),
+        cwd=session.get("working_dir"),
+        createdAt=utc_moment(session.get("created_at")),
+        updatedAt=utc_moment(session.get("updated_at")),
+        model=model.get("model_name") if isinstance(model, dict) else None,
+        metadata=rest,
+    )
+    for row in database.rows(
+        "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id", session["id"]
+    ):
+        yield from alone(path, f"message {row['id']}", _message(draft, row))
+    yield from draft.end()
 
 
 class _Parts:

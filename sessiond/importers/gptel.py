@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from sessiond.importers.alone import alone
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.draft import SessionDraft, digest, moment
 from sessiond.importers.gptel_bounds import settings, spans_of, turns
@@ -82,25 +83,37 @@ def _chat(path: str, text: str) -> Iterator[Event]:
         )
     system = about.get("system")
     if system:
-        yield from draft.message("system", system.replace("\\n", "\n"))
+        yield from alone(path, "the system prompt", _said_by_system(draft, system))
     ignored: list[str] = []
     for role, start, end, call_id in turns(text, spans):
         said = text[start:end].strip("\n")
         if role == "ignored":
             ignored.append(said)
         elif said.strip() and not _PREFIX.fullmatch(said.strip()):
-            thoughts = [found[1] for one in ignored if role == "assistant" and (found := _THOUGHT.fullmatch(one))]
-            rest = [one for one in ignored if role != "assistant" or not _THOUGHT.fullmatch(one)]
-            yield from draft.message(
-                role,
-                said,
-                line=text.count("\n", 0, start) + 1,
-                metadata={"ignored": rest} if rest else None,
-                thinking="\n\n".join(thoughts) or None,
-                toolCallId=call_id,
-            )
-            ignored = []
+            before, ignored = ignored, []
+            line = text.count("\n", 0, start) + 1
+            yield from alone(path, "this turn", _turn(draft, role, said, line, before, call_id), line)
     yield from draft.end(metadata={"ignored": ignored} if ignored else None)
+
+
+def _turn(
+    draft: SessionDraft, role: str, said: str, line: int, ignored: list[str], call_id: str | None
+) -> Iterator[Event]:
+    """A message. `ignored`: what is in front of it."""
+    thoughts = [found[1] for one in ignored if role == "assistant" and (found := _THOUGHT.fullmatch(one))]
+    rest = [one for one in ignored if role != "assistant" or not _THOUGHT.fullmatch(one)]
+    yield from draft.message(
+        role,
+        said,
+        line=line,
+        metadata={"ignored": rest} if rest else None,
+        thinking="\n\n".join(thoughts) or None,
+        toolCallId=call_id,
+    )
+
+
+def _said_by_system(draft: SessionDraft, text: str) -> Iterator[Event]:
+    yield from draft.message("system", text.replace("\\n", "\n"))
 
 
 def _title(text: str) -> str | None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.database import Database, from_json
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Ignored
@@ -27,23 +28,28 @@ def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
     database.require("part", "id", "message_id", "data")
     silent: Counter[str] = Counter()
     for row in database.rows("SELECT * FROM session ORDER BY time_created, id"):
-        draft, parent = SessionDraft(tool, path, str(row["id"])), row.get("parent_id")
-        yield draft.start(
-            name=row["title"],
-            cwd=row["directory"],
-            createdAt=row.get("time_created"),
-            updatedAt=row.get("time_updated"),
-            archived=bool(row["time_archived"]) if "time_archived" in row else None,
-            parent=parent_of(tool, parent),
-            metadata={key: from_json(value) for key, value in rest_of(row, *_ABOUT).items() if value != 0}
-            | ({"sidechain": True} if parent_of(tool, parent) else {}),
-        )
-        query = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
-        for message in database.rows(query, row["id"]):
-            yield from _message(database, draft, message, silent)
-        yield from draft.end()
+        draft = SessionDraft(tool, path, str(row["id"]))
+        yield from alone(path, f"session {row['id']}", _session(database, draft, row, silent))
     for kind, count in sorted(silent.items()):
         yield Ignored(path, kind, count)
+
+
+def _session(database: Database, draft: SessionDraft, row: JsonObject, silent: Counter[str]) -> Iterator[Event]:
+    parent = parent_of(draft.tool, row.get("parent_id"))
+    yield draft.start(
+        name=row["title"],
+        cwd=row["directory"],
+        createdAt=row.get("time_created"),
+        updatedAt=row.get("time_updated"),
+        archived=bool(row["time_archived"]) if "time_archived" in row else None,
+        parent=parent,
+        metadata={key: from_json(value) for key, value in rest_of(row, *_ABOUT).items() if value != 0}
+        | ({"sidechain": True} if parent else {}),
+    )
+    query = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for message in database.rows(query, row["id"]):
+        yield from alone(draft.path, f"message {message['id']}", _message(database, draft, message, silent))
+    yield from draft.end()
 
 
 def _message(database: Database, draft: SessionDraft, row: JsonObject, silent: Counter[str]) -> Iterator[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.database import Database, from_json
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, SkippedLine
@@ -30,14 +31,14 @@ def read_rows(database: Database, path: str) -> Iterator[Event]:
     table = "conversations_v2" if newer else "conversations"
     database.require(table, "key", "value")
     for row in database.rows(f"SELECT * FROM {table} ORDER BY rowid"):  # noqa: S608  # one of two names
-        value = from_json(row["value"])
-        if isinstance(value, dict) and isinstance(value.get("history"), list):
-            yield from _conversation(path, row, value)
-        else:
-            yield SkippedLine(path, None, f"the conversation of {row['key']} has no history")
+        yield from alone(path, f"the conversation of {row['key']}", _conversation(path, row))
 
 
-def _conversation(path: str, row: JsonObject, value: JsonObject) -> Iterator[Event]:
+def _conversation(path: str, row: JsonObject) -> Iterator[Event]:
+    value = from_json(row["value"])
+    if not isinstance(value, dict) or not isinstance(value.get("history"), list):
+        yield SkippedLine(path, None, f"the conversation of {row['key']} has no history")
+        return
     draft = SessionDraft(_TOOL, path, str(value.get("conversation_id") or row["key"]))
     model, created, updated = value.get("model_info"), row.get("created_at"), row.get("updated_at")
     yield draft.start(
@@ -47,16 +48,21 @@ def _conversation(path: str, row: JsonObject, value: JsonObject) -> Iterator[Eve
         model=mapped(model).get("model_id"),
         metadata=rest_of(value, *_USED),
     )
-    for entry in value["history"]:
-        user = mapped(entry).get("user")
-        answer = mapped(entry).get("assistant")
-        if isinstance(user, dict):
-            yield from _asked(draft, user)
-        if isinstance(answer, dict):
-            yield from _answered(draft, answer, entry.get("request_metadata"))
-        if not isinstance(user, dict) and not isinstance(answer, dict):
-            draft.keep(entry)
+    for nth, entry in enumerate(value["history"], 1):
+        yield from alone(path, f"entry {nth} of the conversation of {row['key']}", _entry(draft, entry))
     yield from draft.end()
+
+
+def _entry(draft: SessionDraft, entry: Any) -> Iterator[Event]:
+    """A prompt or the results of calls, and the answer."""
+    user = mapped(entry).get("user")
+    answer = mapped(entry).get("assistant")
+    if isinstance(user, dict):
+        yield from alone(draft.path, "a prompt", _asked(draft, user))
+    if isinstance(answer, dict):
+        yield from _answered(draft, answer, entry.get("request_metadata"))
+    if not isinstance(user, dict) and not isinstance(answer, dict):
+        draft.keep(entry)
 
 
 def _asked(draft: SessionDraft, user: JsonObject) -> Iterator[Event]:

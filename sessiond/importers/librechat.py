@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.branches import path_to
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -66,7 +67,8 @@ class _Reader:
         seen = path_to(next(reversed(parents), None), parents)
         linked = any(word(parent) in parents for parent in parents.values())
         for line, message in self._messages:
-            yield from self._message(line, message, branch=linked and str(message.get("messageId")) not in seen)
+            said = self._message(line, message, branch=linked and str(message.get("messageId")) not in seen)
+            yield from alone(self._draft.path, f"message {message.get('messageId')}", said, line)
         yield from self._draft.end()
 
     def _message(self, line: int, message: JsonObject, *, branch: bool) -> Iterator[Event]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from sessiond.formats.shared_line import pieces_of
+from sessiond.importers.alone import failed_on
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -140,7 +141,7 @@ def fed(reader: LineReader, path: str, line: int, record: JsonObject) -> Iterato
     except OSError:
         raise
     except Exception as error:  # a bug of ours, with what somebody wrote into this record
-        yield SkippedLine(path, line, f"the importer failed on this record: {error!r}", failed=True)
+        yield failed_on(path, "this record", error, line)
 
 
 def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:

@@ -7,9 +7,11 @@ hold what was said. Rows of `responses` that a thread has taken over have the id
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, utc_moment
@@ -46,22 +48,31 @@ def _responses(database: Database, path: str, threads: Threads) -> Iterator[Even
         else {}
     )
     extras = _Extras(database)
-    draft: SessionDraft | None = None
     order = "conversation_id, datetime_utc, rowid"
-    for row in database.rows(f"SELECT * FROM responses ORDER BY {order}"):  # noqa: S608  # constant columns
-        source_id = str(row["conversation_id"] or row["id"])
-        if source_id in threads.ids or row["id"] in threads.turn_ids:
-            continue
-        if draft is None or draft.source_id != source_id:
-            if draft is not None:
-                yield from draft.end()
-            draft = SessionDraft(Llm.name, path, source_id)
+    rows = (
+        row
+        for row in database.rows(f"SELECT * FROM responses ORDER BY {order}")  # noqa: S608  # constant columns
+        if _id_of(row) not in threads.ids and row["id"] not in threads.turn_ids
+    )
+    for source_id, exchanges in groupby(rows, _id_of):
+        draft = SessionDraft(Llm.name, path, source_id)
+        yield from alone(path, f"conversation {source_id}", _conversation(draft, exchanges, names, known, extras))
+
+
+def _id_of(row: JsonObject) -> str:
+    return str(row["conversation_id"] or row["id"])
+
+
+def _conversation(
+    draft: SessionDraft, rows: Iterable[JsonObject], names: JsonObject, known: frozenset[str], extras: _Extras
+) -> Iterator[Event]:
+    for row in rows:
+        if not draft.started:
             about = names.get(row["conversation_id"], {})
             created = utc_moment(row["datetime_utc"])
             yield draft.start(name=about.get("name"), model=about.get("model") or row.get("model"), createdAt=created)
-        yield from _exchange(draft, row, known, extras)
-    if draft is not None:
-        yield from draft.end()
+        yield from alone(draft.path, f"response {row['id']}", _exchange(draft, row, known, extras))
+    yield from draft.end()
 
 
 class _Extras:

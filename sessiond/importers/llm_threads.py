@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers import usage
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.came_from import came_from
 from sessiond.importers.database import Database, from_json
@@ -46,7 +47,7 @@ class Threads:
         which = ("SELECT * FROM threads ORDER BY id",) if only is None else ("SELECT * FROM threads WHERE id = ?", only)
         for thread in self._database.rows(*which):
             self.ids.add(str(thread["id"]))
-            yield from self._thread(path, thread)
+            yield from alone(path, f"thread {thread['id']}", self._thread(path, thread))
 
     def _thread(self, path: str, thread: JsonObject) -> Iterator[Event]:
         turns = list(
@@ -71,7 +72,8 @@ class Threads:
         for place, message in enumerate(chain):
             if turn is None or chain[place - 1]["hash"] in by_tip:
                 turn = next((by_tip[later["hash"]] for later in chain[place:] if later["hash"] in by_tip), None)
-            yield from self._message(draft, message, turn, before.get(message["hash"]))
+            said = self._message(draft, message, turn, before.get(message["hash"]))
+            yield from alone(path, f"message {message['hash']}", said)
         yield from draft.end()
 
     def _before(self, chain: list[JsonObject], by_tip: JsonObject, ids: tuple[Any, Any]) -> dict[Any, JsonObject]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
@@ -56,7 +57,10 @@ class _Reader:
             metadata={key: value for key, value in about.items() if key in _KEPT and value not in (None, "", [], {})},
         )
         if about.get("systemPrompt"):
-            yield from self._draft.message("system", str(about["systemPrompt"]), id="system")
+            yield from alone(self._draft.path, "the system prompt", self._said_by_system(about["systemPrompt"]))
+
+    def _said_by_system(self, prompt: Any) -> Iterator[Event]:
+        yield from self._draft.message("system", str(prompt), id="system")
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         if not self._draft.started:
@@ -67,7 +71,8 @@ class _Reader:
             return
         for nth, version in enumerate(versions):
             if isinstance(version, dict):
-                yield from self._version(line, version, branch=nth != record.get("currentlySelected", 0))
+                said = self._version(line, version, branch=nth != record.get("currentlySelected", 0))
+                yield from alone(self._draft.path, f"version {nth + 1} of this message", said, line)
 
     def _version(self, line: int, version: JsonObject, *, branch: bool) -> Iterator[Event]:
         sender = version.get("senderInfo")

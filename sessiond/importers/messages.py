@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.blocks import parts_of, tool_call
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft, digest, moment
@@ -71,7 +72,7 @@ class Messages:
                 continue
             if not draft.started:
                 yield draft.start(name=stem, createdAt=_time_of(message) or _file_time(path))
-            yield from _message(draft, line, message)
+            yield from alone(path, "this message", _message(draft, line, message), line)
         yield from draft.end(
             name=about.get("title") or about.get("name"),
             model=about.get("model"),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.branches import in_order, path_to
 from sessiond.importers.database import MAGIC, Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft
@@ -43,7 +44,10 @@ class OpenWebUi(Tool):
             yield from guarded(path, open_, lambda database: _read(database, path))
             return
         for found in conversations(path, open_, "chat"):
-            yield from [found] if isinstance(found, SkippedLine) else _session(path, found[1])
+            if isinstance(found, SkippedLine):
+                yield found
+            else:
+                yield from alone(path, "this chat", _session(path, found[1]), found[0])
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         named = [f"{env['DATA_DIR']}/webui.db"] if env.get("DATA_DIR") else []
@@ -53,11 +57,15 @@ class OpenWebUi(Tool):
 def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("chat", "id", "title", "chat", "created_at", "updated_at")
     for row in database.rows("SELECT * FROM chat ORDER BY created_at, id"):
-        chat = from_json(row["chat"])
-        if isinstance(chat, dict):
-            yield from _session(path, {**row, "chat": chat, "meta": from_json(row.get("meta"))})
-        else:
-            yield SkippedLine(path, None, f"chat {row['id']} is not an object")
+        yield from alone(path, f"chat {row['id']}", _row(path, row))
+
+
+def _row(path: str, row: JsonObject) -> Iterator[Event]:
+    chat = from_json(row["chat"])
+    if isinstance(chat, dict):
+        yield from _session(path, {**row, "chat": chat, "meta": from_json(row.get("meta"))})
+    else:
+        yield SkippedLine(path, None, f"chat {row['id']} is not an object")
 
 
 def _session(path: str, row: JsonObject) -> Iterator[Event]:
@@ -86,7 +94,8 @@ def _session(path: str, row: JsonObject) -> Iterator[Event]:
     parents = {key: one.get("parentId") for key, one in messages.items()}
     seen = path_to(history.get("currentId"), parents) if isinstance(history, dict) else frozenset()
     for key in in_order(parents, seen):
-        yield from _message(draft, key, messages[key], branch=bool(seen) and key not in seen)
+        said = _message(draft, key, messages[key], branch=bool(seen) and key not in seen)
+        yield from alone(path, f"message {key}", said)
     for key in sorted(found.keys() - messages.keys()):
         yield SkippedLine(path, None, f"message {key} is not an object")
     yield from draft.end()

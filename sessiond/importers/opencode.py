@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from sessiond.importers import opencode_v2
+from sessiond.importers.alone import alone, step
 from sessiond.importers.came_from import came_from
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft
@@ -59,6 +60,36 @@ class _Row(msgspec.Struct):
     copy: JsonObject | None
     result_ids: dict[str, str] = {}
 
+    @property
+    def id(self) -> Any:
+        return (self.old or self.copy or {}).get("id")
+
+
+class _Both:
+    """The messages of a session that is in both generations of tables, each once."""
+
+    def __init__(self) -> None:
+        self.old: list[_Row] = []
+        self.new: list[_Row] = []
+        """Those that the older tables do not have."""
+        self._by_id: dict[Any, tuple[_Row, int]] = {}
+        """With how much it says."""
+        self._by_mark: dict[bytes, tuple[_Row, int]] = {}
+
+    def take_old(self, row: JsonObject, form: Form) -> None:
+        one = _Row(form.time, row, None, form.result_ids)
+        known = one, form.words
+        self._by_id[row["id"]] = self._by_mark[form.mark] = known
+        self.old.append(one)
+
+    def take_new(self, row: JsonObject) -> None:
+        copy = form_of(row)
+        known = self._by_id.get(row["id"]) or (self._by_mark.get(copy.mark) if copy is not None else None)
+        if known is None:
+            self.new.append(_Row(copy.time if copy is not None else row["time_created"], None, row))
+        elif copy is not None and copy.words > known[1]:
+            known[0].copy = row
+
 
 class _Tables:
     """One database."""
@@ -91,7 +122,7 @@ class _Tables:
         if self._has_new:
             self._database.require(opencode_v2.MESSAGES, "id", "session_id", "type", "seq", "time_created", "data")
         for session in self._sessions():
-            yield from self._session(session)
+            yield from alone(self._path, f"session {session['id']}", self._session(session))
         for kind, count in sorted(self._silent.items()):
             yield Ignored(self._path, kind, count)
 
@@ -109,7 +140,7 @@ class _Tables:
         old = next(self._rows("message", session["id"], "LIMIT 1"), None) if self._has_old else None
         new = next(self._rows(opencode_v2.MESSAGES, session["id"], "LIMIT 1"), None) if self._has_new else None
         if old is not None and new is not None:
-            rows: Iterator[_Row] = iter(self._put_together(session["id"]))
+            rows: Iterable[_Row] = yield from self._put_together(session["id"])
         elif new is not None:
             rows = (
                 _Row(None, None, row) for row in self._rows(opencode_v2.MESSAGES, session["id"], "ORDER BY seq, id")
@@ -117,7 +148,7 @@ class _Tables:
         else:
             rows = (_Row(None, row, None) for row in self._old_rows(session["id"]))
         for row in rows:
-            yield from self._message(draft, row)
+            yield from alone(self._path, f"message {row.id}", self._message(draft, row))
         yield from draft.end()
 
     def _start(self, draft: SessionDraft, session: JsonObject) -> Event:
@@ -172,23 +203,17 @@ class _Tables:
                 parts.append((part_id, part))
         return msgspec.structs.replace(form, parts=parts)
 
-    def _put_together(self, session_id: Any) -> list[_Row]:
+    def _put_together(self, session_id: Any) -> Generator[Event, None, list[_Row]]:
         """The messages of both generations, each once: in the order of the newer, and those that only the older has by time."""
-        old, by_id, by_mark = [], {}, {}
+        both = _Both()
         for row in self._old_rows(session_id):
-            form = self._form_of_old(row)
-            one = _Row(form.time, row, None, form.result_ids)
-            old.append(one)
-            by_id[row["id"]] = by_mark[form.mark] = (one, form.words)
-        new: list[_Row] = []
+            yield from alone(self._path, f"message {row['id']}", step(self._take_old, both, row))
         for row in self._rows(opencode_v2.MESSAGES, session_id, "ORDER BY seq, id"):
-            copy = form_of(row)
-            known = by_id.get(row["id"]) or (by_mark.get(copy.mark) if copy is not None else None)
-            if known is None:
-                new.append(_Row(copy.time if copy is not None else row["time_created"], None, row))
-            elif copy is not None and copy.words > known[1]:
-                known[0].copy = row
-        return _merged(old, new)
+            yield from alone(self._path, f"message {row['id']}", step(both.take_new, row))
+        return _merged(both.old, both.new)
+
+    def _take_old(self, both: _Both, row: JsonObject) -> None:
+        both.take_old(row, self._form_of_old(row))
 
     def _old_form(self, message_id: str) -> Form | None:
         """A message of the older tables; None if they do not have it."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.came_from import came_from
 from sessiond.importers.document import items, members
 from sessiond.importers.draft import SessionDraft, suggest_id
@@ -28,7 +29,8 @@ def exported(path: str, open_: Opener) -> Iterator[Event]:
             yield item
         elif item.element:
             entry = mapped(item.value)
-            yield from _of_document(draft, mapped(entry.get("info")), map(mapped, listed(entry.get("parts"))))
+            said = _of_document(draft, mapped(entry.get("info")), map(mapped, listed(entry.get("parts"))))
+            yield from alone(path, "this message", said, item.line)
     yield from draft.end()
 
 
@@ -48,7 +50,7 @@ def stored(path: str, open_: Opener) -> Iterator[Event]:
     yield _start(draft, info)
     for message in _files(os.path.join(storage, "message", stem(path))):
         parts = (members(part, open_, frozenset()) for part in _files(os.path.join(storage, "part", stem(message))))
-        yield from _of_document(draft, members(message, open_, frozenset()), parts)
+        yield from alone(message, "this message", _of_document(draft, members(message, open_, frozenset()), parts))
     yield from draft.end()
 
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from sessiond.importers.alone import alone
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.openhands_events import turn_of
@@ -94,11 +95,11 @@ class _Reader:
             elif not item.element:
                 single[item.member] = item.value
             elif isinstance(item.value, dict):
-                yield from self._event(item.line, item.value)
+                yield from alone(file, "this event", self._event(item.line, item.value), item.line)
             else:
                 yield SkippedLine(file, item.line, "an event that is not an object")
         if single:
-            yield from self._event(1, single)
+            yield from alone(file, "this event", self._event(1, single))
 
     def _event(self, line: int, event: JsonObject) -> Iterator[Event]:
         kind = str(event.get("kind") or event.get("action") or event.get("observation"))

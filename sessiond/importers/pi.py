@@ -100,14 +100,16 @@ class _Reader:
         found = _UUID.findall(stem)
         own_id = header.get("id")
         source_id = own_id if isinstance(own_id, str) and own_id else found[-1] if found else stem
-        self._draft = SessionDraft(Pi.name, self._path, source_id)
-        return self._draft.start(
+        draft = SessionDraft(Pi.name, self._path, source_id)
+        begun = draft.start(
             createdAt=record.get("timestamp"),
             cwd=header.get("cwd"),
             model=header.get("modelId"),
             parent=_parent_of(header),
             metadata=_rest(header, "cwd", "modelId", PARENT),
         )
+        self._draft = draft  # only now: a header that cannot be read begins no session
+        return begun
 
     def _message(self, draft: SessionDraft, line: int, record: JsonObject) -> Iterator[Event]:
         message = record.get("message")

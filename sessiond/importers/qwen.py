@@ -165,6 +165,7 @@ class _Reader:
     def end(self) -> Iterator[Event]:
         first = " ".join(self._first.split())[:_NAME_CHARS] if self._first else None
         parent = None if self._came_from else self._continued.parent
+        yield from (*self._tree.failed, *self._repeats.failed)
         yield from self._draft.end(name=self._name or first, parent=parent)
         for kind, count in sorted(self._ignored.items()):
             yield Ignored(self._path, kind, count)

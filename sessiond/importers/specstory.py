@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from sessiond.importers.alone import alone
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Opener
 from sessiond.importers.source_file import read_text, stem, written_at
@@ -79,7 +80,8 @@ class SpecStory(Tool):
         for nth, header in enumerate(headers):
             last = nth + 1 == len(headers)
             end = len(text) if last else headers[nth + 1].start()
-            yield from _message(draft, line, header, text[header.end() : end], _LAST_PART if last else _PART)
+            said = _message(draft, line, header, text[header.end() : end], _LAST_PART if last else _PART)
+            yield from alone(path, "this message", said, line)
             line += text.count("\n", header.start(), end)
         yield from draft.end()
 

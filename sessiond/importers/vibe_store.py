@@ -9,6 +9,7 @@ import re
 from collections.abc import Generator, Iterator
 from typing import Any, TypeAlias
 
+from sessiond.importers.alone import alone, step
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import objects
@@ -31,7 +32,7 @@ def read_store(draft: SessionDraft, path: str, open_: Opener, start: Event) -> I
     entries = yield from _snapshot(path, open_)
     yield from _replay(draft, path, open_, entries)
     for entry in entries.values():
-        yield from _entry(draft, entry)
+        yield from alone(path, f"entry {entry.get('id')}", _entry(draft, entry))
     yield from draft.end()
 
 
@@ -52,7 +53,7 @@ def _snapshot(path: str, open_: Opener) -> Generator[Event, None, _Entries]:
             if isinstance(item, SkippedLine):
                 yield item
             else:
-                _put(entries, item.value)
+                yield from alone(file, "this entry", step(_put, entries, item.value), item.line)
     return entries
 
 
@@ -60,14 +61,19 @@ def _replay(draft: SessionDraft, path: str, open_: Opener, entries: _Entries) ->
     """Apply the journal's changes to the history. Those that the generation already has are applied again, to no effect."""
     folder = os.path.join(os.path.dirname(path), "journal")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        for item in objects(os.path.join(folder, name), open_):
+        file = os.path.join(folder, name)
+        for item in objects(file, open_):
             if isinstance(item, SkippedLine):
                 yield item
-                continue
-            if word(item[1].get("type")) not in _JOURNAL:
-                draft.unknown(item[1].get("type"))
-            for change in listed(mapped(item[1].get("payload")).get("delta")):
-                _apply(draft, entries, change)
+            else:
+                yield from alone(file, "this record", _record(draft, file, entries, *item), item[0])
+
+
+def _record(draft: SessionDraft, file: str, entries: _Entries, line: int, record: JsonObject) -> Iterator[Event]:
+    if word(record.get("type")) not in _JOURNAL:
+        draft.unknown(record.get("type"))
+    for change in listed(mapped(record.get("payload")).get("delta")):
+        yield from alone(file, "a change in this record", step(_apply, draft, entries, change), line)
 
 
 def _apply(draft: SessionDraft, entries: _Entries, change: Any) -> None:

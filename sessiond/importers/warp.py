@@ -4,10 +4,12 @@ tasks has only its prompts, in `ai_queries`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from sessiond.importers import protobuf
+from sessiond.importers.alone import alone
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.protobuf import Fields, NotProtobuf
@@ -53,15 +55,18 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     if has_tasks:
         ids += [row["id"] for row in database.rows("SELECT DISTINCT conversation_id AS id FROM agent_tasks")]
     for source_id in dict.fromkeys(ids):
-        queries = list(database.rows("SELECT * FROM ai_queries WHERE conversation_id = ? ORDER BY start_ts", source_id))
-        messages: list[_Message] = []
         query = "SELECT hex(task) AS task FROM agent_tasks WHERE conversation_id = ? ORDER BY rowid"
-        for row in database.rows(query, source_id) if has_tasks else ():
-            try:
-                messages += _messages(bytes.fromhex(str(row["task"])))
-            except NotProtobuf as error:
-                yield SkippedLine(path, None, f"a task of conversation {source_id} cannot be read: {error}")
-        yield from _conversation(path, str(source_id), queries, sorted(messages, key=lambda one: one[0]))
+        tasks = database.rows(query, source_id) if has_tasks else ()
+        queries = list(database.rows("SELECT * FROM ai_queries WHERE conversation_id = ? ORDER BY start_ts", source_id))
+        yield from alone(path, f"conversation {source_id}", _conversation(path, str(source_id), queries, tasks))
+
+
+def _task(path: str, source_id: str, row: JsonObject, messages: list[_Message]) -> Iterator[Event]:
+    """Adds the messages of a task."""
+    try:
+        messages += list(_messages(bytes.fromhex(str(row["task"]))))
+    except NotProtobuf as error:
+        yield SkippedLine(path, None, f"a task of conversation {source_id} cannot be read: {error}")
 
 
 def _messages(task: bytes) -> Iterator[_Message]:
@@ -73,7 +78,11 @@ def _messages(task: bytes) -> Iterator[_Message]:
         yield time.get(1, [0])[0] + time.get(2, [0])[0] / 1e9, message, is_sub
 
 
-def _conversation(path: str, source_id: str, queries: list[JsonObject], messages: list[_Message]) -> Iterator[Event]:
+def _conversation(path: str, source_id: str, queries: list[JsonObject], tasks: Iterable[JsonObject]) -> Iterator[Event]:
+    messages: list[_Message] = []
+    for row in tasks:
+        yield from alone(path, f"a task of conversation {source_id}", _task(path, source_id, row, messages))
+    messages.sort(key=lambda one: one[0])
     draft = SessionDraft(Warp.name, path, source_id)
     first: JsonObject = queries[0] if queries else {}
     yield draft.start(
@@ -81,24 +90,28 @@ def _conversation(path: str, source_id: str, queries: list[JsonObject], messages
         cwd=first.get("working_directory"),
         model=next((str(row["model_id"]) for row in reversed(queries) if row.get("model_id")), None),
     )
-    silent: dict[str, int] = {}
-    for time, message, is_sub in messages:
-        kind = next((number for number in message if number not in _ABOUT), 0)
-        if kind in _SILENT or not kind:
-            name = _SILENT.get(kind, "empty message")
-            silent[name] = silent.get(name, 0) + 1
-            continue
-        if kind not in _KINDS:
-            draft.unknown(f"message {kind}")
-        turn = _turn(kind, message)
-        if is_sub:
-            turn.metadata["sidechain"] = True
-        yield from turn.events(draft, id=protobuf.text(message, 1) or None, time=time or None)
+    silent: Counter[str] = Counter()
+    for one in messages:
+        yield from alone(path, f"a message of conversation {source_id}", _message(draft, one, silent))
     for row in queries if not messages else ():
-        yield from _query(draft, row)
+        yield from alone(path, f"a query of conversation {source_id}", _query(draft, row))
     yield from draft.end()
     for name, count in sorted(silent.items()):
         yield Ignored(path, name, count)
+
+
+def _message(draft: SessionDraft, one: _Message, silent: Counter[str]) -> Iterator[Event]:
+    time, message, is_sub = one
+    kind = next((number for number in message if number not in _ABOUT), 0)
+    if kind in _SILENT or not kind:
+        silent[_SILENT.get(kind, "empty message")] += 1
+        return
+    if kind not in _KINDS:
+        draft.unknown(f"message {kind}")
+    turn = _turn(kind, message)
+    if is_sub:
+        turn.metadata["sidechain"] = True
+    yield from turn.events(draft, id=protobuf.text(message, 1) or None, time=time or None)
 
 
 def _turn(kind: int, message: Fields) -> Turn:

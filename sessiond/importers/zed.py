@@ -5,12 +5,14 @@ version 0.3 messages with segments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from sessiond.importers.alone import alone
 from sessiond.importers.database import Database, guarded, recognised
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
+from sessiond.importers.source_file import listed, mapped, parent_of, rest_of, word
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.usage import anthropic
 from sessiond.importers.zed_messages import turn_of
@@ -44,11 +46,15 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     # `hex`: a row's blob would come as text.
     query = f"SELECT {columns}, hex(data) AS data FROM threads ORDER BY {order}, id"  # noqa: S608  # columns that it has
     for row in database.rows(query):
-        thread = _thread(bytes.fromhex(str(row["data"])), str(row["data_type"]))
-        if isinstance(thread, str):
-            yield SkippedLine(path, None, f"thread {row['id']}: {thread}")
-        else:
-            yield from _session(path, row, thread)
+        yield from alone(path, f"thread {row['id']}", _row(path, row))
+
+
+def _row(path: str, row: JsonObject) -> Iterator[Event]:
+    thread = _thread(bytes.fromhex(str(row["data"])), str(row["data_type"]))
+    if isinstance(thread, str):
+        yield SkippedLine(path, None, f"thread {row['id']}: {thread}")
+    else:
+        yield from _session(path, row, thread)
 
 
 def _thread(data: bytes, kind: str) -> JsonObject | str:
@@ -86,19 +92,23 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         parent=parent_of(Zed.name, parent),
         metadata={key: value for key, value in rest_of(thread, *_ABOUT).items() if value is not False},
     )
-    usage = thread.get("request_token_usage")
     resumed = 0
     for message in listed(thread.get("messages")):
         if message == "Resume":
             resumed += 1
             continue
-        if not isinstance(message, dict) or not message.keys() & _KINDS:
-            draft.unknown(next(iter(message)) if isinstance(message, dict) and message else type(message).__name__)
-        turn, message_id = turn_of(message)
-        if isinstance(usage, dict) and usage.get(message_id):
-            turn.metadata["requestTokenUsage"] = usage[message_id]
-            turn.metadata |= anthropic(usage[message_id], model=mapped(model).get("model"))
-        yield from turn.events(draft, id=message_id)
+        said = _message(draft, message, mapped(thread.get("request_token_usage")), mapped(model).get("model"))
+        yield from alone(path, f"a message of thread {row['id']}", said)
     yield from draft.end()
     if resumed:
         yield Ignored(path, "Resume", resumed)
+
+
+def _message(draft: SessionDraft, message: Any, usage: JsonObject, model: Any) -> Iterator[Event]:
+    if not isinstance(message, dict) or not message.keys() & _KINDS:
+        draft.unknown(next(iter(message)) if isinstance(message, dict) and message else type(message).__name__)
+    turn, message_id = turn_of(message)
+    if used := usage.get(word(message_id)):
+        turn.metadata["requestTokenUsage"] = used
+        turn.metadata |= anthropic(used, model=model)
+    yield from turn.events(draft, id=message_id)

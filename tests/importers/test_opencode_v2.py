@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from sessiond.importers import opencode
+from sessiond.importers.record import MessageRecord, SessionEnd, SkippedLine, open_source
 from tests.importers.collected import Stream, read, recognised
 from tests.importers.test_usage import totals
 
@@ -176,6 +178,32 @@ def test_a_session_in_both_generations_is_one(tables: Tables) -> None:
         "msg_9",
     ]
     assert stream.info["ses_a"]["name"] == "After"
+
+
+@pytest.mark.parametrize("table", ["old", "new"])
+def test_a_row_of_a_session_in_both_generations_costs_itself(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """A row on which comparing fails is left out and told, unless the other generation has it; the session is read to its end."""
+    in_both(tables)
+    whole = told(read(tables.path), "ses_a")
+    real = getattr(opencode._Both, f"take_{table}")
+    calls = 0
+
+    def planted(both: Any, *args: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyError("planted")
+        real(both, *args)
+
+    monkeypatch.setattr(opencode._Both, f"take_{table}", planted)
+    found = list(opencode.OpenCode().read(str(tables.path), open_source))
+    assert calls > 1
+    assert len([one for one in found if isinstance(one, MessageRecord)]) >= len(whole) - 1
+    assert [one for one in found if isinstance(one, SessionEnd)] == [SessionEnd("ses_a")]
+    [skipped] = [one for one in found if isinstance(one, SkippedLine)]
+    assert ("planted" in skipped.reason, skipped.failed) == (True, True)
 
 
 def test_a_copy_under_another_id_is_known_by_what_it_says(tables: Tables) -> None:

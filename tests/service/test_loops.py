@@ -4,14 +4,30 @@ where it may pass. One table for each way in: a new loop is a row.
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from sessiond.importers import registry
+from sessiond.importers import (
+    claude_code_repeats,
+    claude_code_tree,
+    codex,
+    cursor_agent,
+    database,
+    gemini_survey,
+    object_log,
+    protobuf,
+    registry,
+    vibe_store,
+    warp,
+)
+from sessiond.importers.draft import SessionDraft
+from sessiond.importers.record import MessageRecord, open_source
 from sessiond.service import catalog as catalog_module
 from sessiond.service import followed_sources, intake
 from sessiond.service.catalog import Catalog
@@ -24,7 +40,13 @@ from sessiond.store.port import Listed
 from tests.fakes.peer import FakePeer, user
 from tests.service.test_intake import S, Served, served, transcript, wire_id
 
+sys.path.append(str(Path(__file__).parents[1] / "importers"))
+from older_sources import OLDER
+from sources import FILES
+
 __all__ = ["served"]
+
+WRITERS = {name: write for name, (_, write) in FILES.items()} | OLDER
 
 
 class Loop(NamedTuple):
@@ -127,6 +149,67 @@ async def test_a_late_name_costs_itself(served: Served, tmp_path: Path, monkeypa
     await run(["1"])
     await served.service.catalog.searchable()
     assert name_of("1") == "name 1"
+
+
+# Sources: what an importer loops over, of which one thing fails
+
+
+async def said(served: Served) -> set[str]:
+    """All messages of all sessions."""
+    await served.service.catalog.searchable()
+    ids = list(served.index.infos)
+    messages = [one for session_id in ids for one in (await served.service.read(session_id))["messages"]]
+    return {json.dumps([one["role"], one["content"]]) for one in messages}
+
+
+def doubled(folder: Path) -> Path:
+    """A Claude Code file that has each of its records twice."""
+    path = WRITERS["claude-code"](folder)
+    path.write_text(path.read_text() * 2)
+    return path
+
+
+LOOPS: dict[str, tuple[Callable[[Path], Path], Any, str]] = {
+    f"a record of {name}": (write, SessionDraft, "message") for name, write in WRITERS.items()
+} | {
+    "a row of a database": (WRITERS["open-webui"], database, "_plain"),
+    "a record that Gemini's survey reads": (WRITERS["gemini-cli"], gemini_survey.Survey, "_take"),
+    "a record that has a place in a tree": (WRITERS["claude-code"], claude_code_tree.Tree, "take"),
+    "a record that is there twice": (doubled, claude_code_repeats.Repeats, "_note"),
+    "a header of Codex": (WRITERS["codex"], codex, "start"),
+    "a change in a log": (WRITERS["copilot-chat log"], object_log.ObjectLog, "apply"),
+    "a change in a journal": (WRITERS["vibe store"], vibe_store, "_put"),
+    "what a store says of its session": (WRITERS["cursor-agent"], cursor_agent, "_about"),
+    "what a blob names": (WRITERS["cursor-agent"], protobuf, "fields"),
+    "a task of Warp": (WRITERS["warp"], warp, "_messages"),
+}
+
+
+@pytest.mark.parametrize(("write", "owner", "name"), LOOPS.values(), ids=LOOPS)
+async def test_a_thing_in_a_source_costs_itself(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, owner: Any, name: str
+) -> None:
+    """The first one, in front of all others: these come, it is told, and the next import brings it."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    path, calls = write(folder), iter(range(1, 1_000_000))
+    with monkeypatch.context() as patch:
+        called = Loop(owner, name, lambda *_, **__: next(calls)).plant(patch, "1")
+        result = await served.bring(path)
+    assert "1" in called, "the table is out of date"
+    assert any("planted" in one["message"] for one in result["warnings"])
+    some = await said(served)
+    await served.bring(path)
+    whole = await said(served)
+    found = registry.identify(str(path), None, named=True)
+    assert isinstance(found, registry.Found)
+    read = [
+        one.message
+        for one in registry.BY_NAME[found.importer].read(str(path), open_source)
+        if isinstance(one, MessageRecord)
+    ]
+    assert some
+    assert whole >= {json.dumps([one["role"], one["content"]]) for one in read}
 
 
 # Following: three files that came in are gone
