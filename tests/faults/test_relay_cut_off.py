@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,30 @@ from tests.zygote import ForkedHome
 COUNT = 200
 
 
-@pytest.fixture
-def relay(home: ForkedHome) -> Iterator[subprocess.Popen[bytes]]:
+@contextmanager
+def begun(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+    """A relay to the daemon."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     env = {**os.environ, "SESSIOND_HOME": str(home.path)}
     process = subprocess.Popen([sys.executable, "-m", "sessiond"], env=env, **pipes)  # type: ignore[call-overload]
-    yield process
-    process.kill()
-    process.communicate()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def relay(home: ForkedHome) -> Iterator[subprocess.Popen[bytes]]:
+    with begun(home) as process:
+        yield process
+
+
+def stop(pid: int) -> None:
+    """Returns when the process takes in nothing more."""
+    os.kill(pid, signal.SIGSTOP)
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        pass
 
 
 def send(relay: subprocess.Popen[bytes]) -> None:
@@ -63,17 +80,18 @@ def test_what_was_read_is_not_sent_again(home: ForkedHome, relay: subprocess.Pop
     assert max(found.values()) == 1
 
 
-def test_what_nobody_read_is_sent_again(home: ForkedHome, relay: subprocess.Popen[bytes]) -> None:
+def test_what_nobody_read_is_sent_again(home: ForkedHome) -> None:
     """The daemon was stopped before the relay came to it: the next one gets everything, once."""
     home.client().call("session/new", sessionId="s")
     home.forget_clients()
-    os.kill(home.process.pid, signal.SIGSTOP)
-    send(relay)
-    while not waiting(home):
-        pass
-    home.process.kill()
-    home.process.wait()
-    out, err = relay.communicate(timeout=60)
+    stop(home.process.pid)
+    with begun(home) as relay:
+        send(relay)
+        while not waiting(home):
+            pass
+        home.process.kill()
+        home.process.wait()
+        out, err = relay.communicate(timeout=60)
     assert (relay.returncode, err) == (0, b"")
     assert sorted(json.loads(line)["id"] for line in out.splitlines()) == list(range(COUNT))
     assert there(home) == Counter(f"{number}" for number in range(COUNT))
