@@ -130,14 +130,17 @@ class _Passed(io.RawIOBase):
 
 
 class Growth:
-    """A file that was read to its end, and its reader. Use it on one thread at a time."""
+    """A file that was read to its end, and its reader. One thread at a time reads on; another one may `check` meanwhile, since blocks
+    are only added. `written`: when the file was last written, in nanoseconds.
+    """
 
-    def __init__(self, path: str, reader: LineReader, at: Position, blocks: Blocks, identity: tuple[int, int]) -> None:
+    def __init__(self, path: str, reader: LineReader, at: Position, blocks: Blocks, state: os.stat_result) -> None:
         self.path = path
+        self.written = state.st_mtime_ns
         self._reader = reader
         self._at = at
         self._blocks = blocks
-        self._identity = identity
+        self._identity = _identity(state)
         self.at_end = not at.cut
         """Whether nothing comes after the last whole line."""
         self.unchecked = len(blocks.digests)
@@ -146,14 +149,9 @@ class Growth:
         self.grew_at = time.monotonic()
 
     @property
-    def read(self) -> int:
-        """Bytes of the file."""
-        return self._at.offset
-
-    @property
     def weight(self) -> int:
         """About how many bytes it holds in memory."""
-        return 2 * KIB + 400 * self._at.line + 50 * len(self._blocks.digests)
+        return 2 * KIB + 400 * self._at.line + 50 * len(self._blocks.digests) + len(self._blocks.rest)
 
     def end(self) -> list[Event]:
         return [Ending(), *copy.deepcopy(self._reader).end()]
@@ -166,7 +164,7 @@ class Growth:
         with open(self.path, "rb", buffering=0) as file:
             state = os.fstat(file.fileno())
             grown = state.st_size - self._at.offset
-            if (state.st_dev, state.st_ino) != self._identity or not 0 <= grown <= MOST:
+            if _identity(state) != self._identity or not 0 <= grown <= MOST:
                 return None
             file.seek(begin)
             data = file.read(state.st_size - begin)
@@ -183,6 +181,7 @@ class Growth:
             return None
         events = list(read_lines(self._reader, self.path, lambda _: io.BytesIO(whole), self._at))
         self._blocks.add(whole)
+        self.written = state.st_mtime_ns
         self.at_end = len(whole) == len(written)
         self.unchecked, self.grew_at = len(self._blocks.digests), time.monotonic()
         if any(isinstance(one, SkippedLine) and one.failed for one in events):
@@ -201,6 +200,10 @@ class Growth:
         return [digest_of_block(data[at : at + BLOCK]) for at in range(0, len(digests) * BLOCK, BLOCK)] == digests
 
 
+def _identity(state: os.stat_result) -> tuple[int, int]:
+    return state.st_dev, state.st_ino
+
+
 def _has_records(line: bytes) -> bool:
     return any(not isinstance(one, SkippedLine) for one in objects("", lambda _: io.BytesIO(line)))
 
@@ -213,8 +216,7 @@ class GrowingReading:
         self._blocks = Blocks()
         self._at = Position()
         self._open = SourceOpener(path, open_, self._blocks).open
-        state = os.stat(path)
-        self._identity = (state.st_dev, state.st_ino)
+        self._state = os.stat(path)
         self.reader = importer.reader(path, self._open)
 
     def lines(self) -> Iterator[Event]:
@@ -227,4 +229,4 @@ class GrowingReading:
         with open(self._path, "rb") as file:
             if file.read(4).startswith(_RECODED) or not self._blocks.cut(file, self._at.offset):
                 return None
-        return Growth(self._path, self.reader, self._at, self._blocks, self._identity)
+        return Growth(self._path, self.reader, self._at, self._blocks, self._state)

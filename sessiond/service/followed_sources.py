@@ -80,6 +80,8 @@ class FollowedSources:
 
     async def compare(self, seconds: float) -> list[str]:
         """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
+        if not self._sources.kept.unchecked:
+            return []
         changed: list[str] = await FOLLOWING.run(self._sources.kept.compare, seconds)
         for path in changed:
             self._sources.kept.take(path)
@@ -137,6 +139,7 @@ class FollowedSources:
                 except SessiondError as error:
                     log.warning("cannot note in %s whether %s is there: %s", local_id, path, error.message)
         if gone:
+            self._sources.kept.take(path)
             tool = self._sources.tool(path)
             place.ledger.read_to_end(place.store.name, path, tool, GONE)
             self._sources.remember(path, tool, GONE, await place.ledger.sessions(place.store.name, path))

@@ -1,9 +1,10 @@
-"""Sources that were read to their end, and can be read on there (`importers/growth`): in memory, the least recently read first to go."""
+"""Sources that were read to their end, and can be read on there (`importers/growth`): in memory, a bounded number of them. Those
+that were not written to for longest go first, so that an import of old files keeps none of them instead of one that grows.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 
 import msgspec
 
@@ -14,6 +15,7 @@ from sessiond.model.values import JsonObject
 
 _HELD_BYTES = 256 * MIB
 """Of all that is known of them."""
+_HELD_SOURCES = 256
 _COMPARED = 8
 """Blocks that are compared at a time."""
 _AT_REST_S = 2.0
@@ -40,7 +42,7 @@ class KeptSources:
     """By path. A source that is being read is not in it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[KeptSource, int]] = OrderedDict()
+        self._kept: dict[str, tuple[KeptSource, int]] = {}
         self._weight = 0
 
     def __contains__(self, path: str) -> bool:
@@ -51,16 +53,23 @@ class KeptSources:
         self.take(path)
         self._kept[path] = kept, weight
         self._weight += weight
-        while self._weight > _HELD_BYTES:
-            self.take(next(iter(self._kept)))
+        while self._weight > _HELD_BYTES or len(self._kept) > _HELD_SOURCES:
+            self.take(min(self._kept, key=lambda one: self._kept[one][0].growth.written))
 
     def take(self, path: str) -> KeptSource | None:
         kept, weight = self._kept.pop(path, (None, 0))
         self._weight -= weight
         return kept
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether there is anything to compare."""
+        return any(kept.growth.unchecked for kept, _ in self._kept.values())
+
     def compare(self, seconds: float) -> list[str]:
-        """Compare what was read before with what is there now, for that long. Returns files that were changed. Blocks."""
+        """Compare what was read before with what is there now, for that long. Returns files that were changed. Blocks; may
+        run while one of them is read on.
+        """
         begun = time.monotonic()
         changed: list[str] = []
         for path, (kept, _) in list(self._kept.items()):

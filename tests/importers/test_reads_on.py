@@ -25,9 +25,9 @@ from sessiond.importers.growth import BLOCK, Growth
 from sessiond.importers.kept_output import FOLDER
 from sessiond.importers.reader import ImportReader
 from sessiond.importers.reading import Counter, SourceReading
-from sessiond.importers.record import Event, MessageRecord
+from sessiond.importers.record import Event, MessageRecord, SessionStart
 from sessiond.service import kept_sources
-from sessiond.service.kept_sources import KeptSources
+from sessiond.service.kept_sources import KeptSource, KeptSources
 from tests.fakes.peer import FakePeer
 from tests.importers.collected import corpus
 from tests.importers.test_agents_of_today import claude, qwen
@@ -319,6 +319,20 @@ async def test_what_comes_beside_a_file_is_read(tmp_path: Path, source: Path) ->
     await following.bring(source)
     assert "all of it" in str(await shown(following.served))
     await following.served.close()
+
+
+def test_of_too_many_those_that_grew_last_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order they were read."""
+    monkeypatch.setattr(kept_sources, "_HELD_SOURCES", 2)
+    kept = KeptSources()
+    paths = [tmp_path / f"{name}.jsonl" for name in "abcd"]
+    for path, written in zip(paths, (4, 1, 3, 2), strict=True):
+        append(path)
+        os.utime(path, (written, written))
+        grown = read_whole(path)
+        assert grown is not None
+        kept.put(KeptSource(grown, "claude-code", "", SessionStart("s", "s", {}), {}, {}, {}, []))
+    assert [str(path) in kept for path in paths] == [True, False, True, False]
 
 
 # Random lives

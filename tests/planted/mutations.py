@@ -3712,7 +3712,7 @@ MUTATIONS = [
     Planted(
         "a replaced file is read on",
         "importers/growth.py",
-        "(state.st_dev, state.st_ino) != self._identity or not",
+        "_identity(state) != self._identity or not",
         "not",
         ("tests/importers/test_reads_on.py", "-k", "not_the_same_file"),
     ),
@@ -3733,8 +3733,8 @@ MUTATIONS = [
     Planted(
         "blocks that were read on are never compared",
         "importers/growth.py",
-        "        self._blocks.add(whole)\n        self.at_end",
-        "        self._blocks.rest += whole\n        self.at_end",
+        "        self._blocks.add(whole)\n        self.written",
+        "        self._blocks.rest += whole\n        self.written",
         ("tests/importers/test_reads_on.py", "-k", "change_in_the_middle"),
     ),
     Planted(
@@ -3834,5 +3834,12 @@ MUTATIONS = [
         "            stale += self._open_ones(store, stale)\n",
         "",
         ("tests/service/test_catalog.py", "-k", "let_go_while_others"),
+    ),
+    Planted(
+        "a file that grows is dropped for old ones that were read later",
+        "service/kept_sources.py",
+        "min(self._kept, key=lambda one: self._kept[one][0].growth.written)",
+        "next(iter(self._kept))",
+        ("tests/importers/test_reads_on.py", "-k", "too_many"),
     ),
 ]
