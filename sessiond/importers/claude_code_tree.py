@@ -296,7 +296,7 @@ class _Tree:
                 self._parents[again] = after
 
     def _turn(self, number: int) -> int:
-        """The nearest turn at or above a record, skipping the tool's own records; -1 if there is none."""
+        """The nearest turn at or above a record, skipping the tool's own records, or -1."""
         for _ in range(_CLIMB):
             if number < 0 or self._kinds[number] != OTHER:
                 return number
@@ -321,7 +321,7 @@ class _Tree:
         return following
 
     def _leaves(self, number: int, following: array[int]) -> int:
-        """The record on the path that this prompt follows, ignoring the tool's own records; -1 if there is none."""
+        """The record on the path that this prompt follows, ignoring the tool's own records, or -1."""
         for _ in range(_CLIMB):
             number = self._parents[number]
             if number < 0:

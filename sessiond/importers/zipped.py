@@ -47,10 +47,10 @@ class Inside(NamedTuple):
 
 
 def look(path: str, importers: list[Importer]) -> Inside | None:
-    """The export in it, of one of these tools; None if there is none. Raises Refused, OSError.
+    """Find an export of one of these tools in the ZIP file, or return None. Raises Refused, OSError.
 
-    It is where the first member lies, nearest to the root, that any of the importers recognises: what somebody sent to the
-    assistant is deeper, and not taken for an export.
+    The folder of the first member that an importer recognises counts, searched from the root down: files that somebody
+    sent to the assistant lie deeper, and are not mistaken for an export.
     """
     with open_source(path) as raw, _opened(raw) as file:
         place, found, locked = None, Inside("", []), False

@@ -177,7 +177,7 @@ async def test_a_folder_that_clients_would_not_trust_is_made_private(where: Plac
 async def test_whatever_goes_wrong_with_a_socket_is_tried_again(
     where: Places, door: UnixDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also what is no error of the system's; it is said once."""
+    """Even after an exception that is not an OSError, which is logged once."""
     daemon = Daemon(RealFileSystem(), where, configuration.load(RealFileSystem(), where), ManualClock())
     daemon._unix = door
     door.open()

@@ -152,7 +152,7 @@ def test_a_text_that_only_speaks_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["tmp/app/tool-outputs/session-s-1", f"tmp/{KEY}/tool-results"])
 def test_an_output_is_not_a_source(tmp_path: Path, folder: str) -> None:
-    """In a folder that is imported, whatever it looks like: a transcript that a tool printed is no session."""
+    """An import of its folder skips it, even if a tool happened to print a transcript."""
     kept = tmp_path / folder / ".aider.chat.history.md"
     kept.parent.mkdir(parents=True)
     kept.write_text("# aider chat started at 2026-01-01\n\n#### hi\n")

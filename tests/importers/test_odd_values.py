@@ -19,25 +19,10 @@ from sources import FILES, TEXTS
 from sessiond.importers import registry
 from sessiond.importers.record import open_source
 from sessiond.importers.tool import Tool
+from tests.fuzz.odd import places, put
 from tests.suite.explore import EVERYTHING
 
 ODD: tuple[Any, ...] = (None, 5, "odd", [5], {"odd": 1}, True, [], {}, -1.5, [None], [[]], [{}])
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value inside a value."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    yield path
-    for key, one in inside:
-        yield from places(one, (*path, key))
-
-
-def with_odd(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
-    if not path:
-        return odd
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = with_odd(value[path[0]], path[1:], odd)
-    return copy
 
 
 def variants(text: str) -> Iterator[str]:
@@ -46,7 +31,7 @@ def variants(text: str) -> Iterator[str]:
         value = json.loads(text)
         for nth, path in enumerate(places(value)):
             for odd in ODD if EVERYTHING else (ODD[nth % len(ODD)],):
-                yield json.dumps(with_odd(value, path, odd))
+                yield json.dumps(put(value, path, odd))
 
 
 def documents(file: Path) -> Iterator[None]:
