@@ -68,7 +68,9 @@ class Importing(Protocol):
         """Import a file; returns the ids of the sessions that are new or have changed. SessiondError."""
 
     def doubt(self, path: str, tool: str) -> str | None:
-        """What showed in a file that was brought, or in its tool's files, that the tool writes more than is read."""
+        """What showed in a file that was brought, or in its tool's files: that the tool writes more than is read, or that a write
+        costs a copy of the file.
+        """
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""
@@ -105,7 +107,7 @@ class _Place:
         self.failed = Misfits(log, "could not be followed")
         """Its files that could not be read, and itself if its files could not be listed."""
         self.doubt: str | None = None
-        """What showed in the file that was read last that its tool writes more than is read."""
+        """What showed in the file that was read last: that its tool writes more than is read, or what a write costs."""
         self.sessions: set[str] = set()
         """Sessions that were new or changed while it was followed."""
         self.last_at: str | None = None

@@ -1,9 +1,11 @@
 """Reads other tools' SQLite files without leaving a trace on them.
 
-A file without companions is opened `immutable`: no lock is taken, and no `-wal` or `-shm` file is created. A file with a pending
-write-ahead log or rollback journal is first copied with it to a private temporary folder and read there, because SQLite
-would otherwise write next to the original. Either way, the other tool is never blocked from writing, and its own lock
-does not stop the import.
+    a file without companions           is opened `immutable`: no lock is taken, and no `-wal` or `-shm` file is created
+    one with a log and its index        is read where it is, in one read transaction (`database_in_use`)
+    one with anything else beside it    is copied with it to a private temporary folder and read there, because SQLite would
+                                        otherwise write next to the original
+
+The other tool is never kept from writing, and its own lock does not stop the import.
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import quote
 
+from sessiond.importers.database_in_use import NotInPlace, Snapshot, Told, prepared
 from sessiond.importers.draft import moment
 from sessiond.importers.freshness import days_after
 from sessiond.importers.jsontext import NotJson, decode, fit
-from sessiond.importers.record import Event, MessageRecord, Opener, SkippedLine, Unknown
+from sessiond.importers.record import Copied, Event, MessageRecord, Opener, SkippedLine, Unknown
 from sessiond.model.values import JsonObject
 
 MAGIC = b"SQLite format 3\0"
@@ -132,26 +135,21 @@ def from_json(text: Any) -> Any:
 
 
 @contextmanager
-def opened(path: str, open_: Opener) -> Iterator[Database]:
-    """The database, consistent and untouched. Raises OSError, sqlite3.Error."""
-    if any(_size(path + side) for side in _SIDES):
+def _opened(path: str, open_: Opener) -> Iterator[sqlite3.Connection]:
+    """A connection to the file, or to a copy if it has a companion. Raises OSError, sqlite3.Error."""
+    if _has_companion(path):
         with tempfile.TemporaryDirectory(prefix="sessiond-import-") as folder:
             copy = _copied(path, folder, open_)
             with closing(sqlite3.connect(copy, check_same_thread=False)) as connection:
-                yield _prepared(connection)
+                yield prepared(connection)
         return
     uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
-        yield _prepared(connection)
+        yield prepared(connection)
 
 
-def _prepared(connection: sqlite3.Connection) -> Database:
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-    # A schema that is not trusted may not even have an index on json_extract, as Kilo's has. It can do no harm here: the
-    # connection only reads, and has no functions of ours.
-    connection.execute("PRAGMA trusted_schema = ON")
-    connection.execute("PRAGMA query_only = ON")
-    return Database(connection)
+def _has_companion(path: str) -> bool:
+    return any(_size(path + side) for side in _SIDES)
 
 
 def _copied(path: str, folder: str, open_: Opener) -> str:
@@ -188,24 +186,46 @@ def _size(path: str) -> int:
         return 0
 
 
-def guarded(path: str, open_: Opener, read: Any) -> Iterator[Event]:
+def guarded(path: str, open_: Opener, read: Callable[[Database], Iterable[Event]]) -> Iterator[Event]:
     """Run `read(database)`. If SQLite rejects the file, a SkippedLine follows what was read before."""
     try:
-        before = _state(path)
-        newest = ""
-        with opened(path, open_) as database:
-            for event in read(database):
-                if isinstance(event, MessageRecord):
-                    newest = max(newest, event.message["timestamp"])
-                yield event
-                yield from database.failed(path)
-            # Rows of the same days may be the tool's notes on what was said.
-            for table, count in database.unread(days_after(newest) if newest else ""):
-                yield Unknown(path, f"table {table}", count)
-            yield from database.failed(path)
-        if _state(path) != before:
-            yield SkippedLine(path, None, "the file changed while it was being read; import it again", taken=True)
+        yield from _read(
+            path, os.path.realpath(path), open_, lambda connection: _told(path, Database(connection), read)
+        )
     except UnknownSchema as error:
         yield SkippedLine(path, None, f"a database with an unknown schema: {error}")
     except sqlite3.Error as error:
         yield SkippedLine(path, None, f"the database cannot be read: {error}")
+
+
+def _read(path: str, file: str, open_: Opener, told: Told) -> Iterator[Event]:
+    """`file`: where it is, which is where its log is."""
+    before = _state(file)
+    why = "its tool was writing, or stopped in the middle (-journal)"
+    if os.path.exists(file + "-wal"):
+        try:
+            snapshot = Snapshot(file)
+        except NotInPlace as error:
+            why = str(error)
+        else:
+            yield from snapshot.events(told)
+            return
+    if _has_companion(file):
+        yield Copied(path, why)
+    with _opened(file, open_) as connection:
+        yield from told(connection)
+    if _state(file) != before:
+        yield SkippedLine(path, None, "the file changed while it was being read; import it again", taken=True)
+
+
+def _told(path: str, database: Database, read: Callable[[Database], Iterable[Event]]) -> Iterator[Event]:
+    newest = ""
+    for event in read(database):
+        if isinstance(event, MessageRecord):
+            newest = max(newest, event.message["timestamp"])
+        yield event
+        yield from database.failed(path)
+    # Rows of the same days may be the tool's notes on what was said.
+    for table, count in database.unread(days_after(newest) if newest else ""):
+        yield Unknown(path, f"table {table}", count)
+    yield from database.failed(path)

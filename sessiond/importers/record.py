@@ -123,7 +123,16 @@ class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
     count: int
 
 
-Event: TypeAlias = SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored | Unknown | Ending
+class Copied(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
+    """`path` was copied to be read, which costs as much as it is large, for this `reason`."""
+
+    path: str
+    reason: str
+
+
+Event: TypeAlias = (
+    SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored | Unknown | Ending | Copied
+)
 
 
 class Importer(Protocol):

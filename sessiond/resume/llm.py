@@ -15,6 +15,7 @@ from sessiond.errors import Unavailable
 from sessiond.exporters.conversation import Turn, result_of
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.database import Database, guarded
+from sessiond.importers.database_in_use import written as written_here
 from sessiond.importers.llm_threads import Threads
 from sessiond.importers.record import Event, open_source
 from sessiond.importers.tool import in_config
@@ -44,7 +45,10 @@ class Llm(Target):
         check_size(sum(len(_canonical(one)) for one in messages))
         try:
             _check_version(path)
-            with closing(sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)) as connection:
+            with (
+                written_here(path),
+                closing(sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)) as connection,
+            ):
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     self._insert(connection, copy, written, messages)
@@ -85,7 +89,8 @@ class Llm(Target):
 
     def remove(self, written: Written) -> None:
         """The thread. Its messages may be other threads' too, and stay."""
-        with closing(sqlite3.connect(written.path, timeout=_WAIT_S)) as connection, connection:
+        path = written.path
+        with written_here(path), closing(sqlite3.connect(path, timeout=_WAIT_S)) as connection, connection:
             connection.execute("DELETE FROM turns WHERE thread_id = ?", (written.id,))
             connection.execute("DELETE FROM threads WHERE id = ?", (written.id,))
 

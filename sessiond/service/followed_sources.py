@@ -103,8 +103,13 @@ class FollowedSources:
         self._seen[tool] = (max(before, newest), max(written_before, written))
 
     def doubt(self, path: str, tool: str) -> str | None:
-        """What showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read."""
-        return "; ".join(self._unread.get(path, ())) or doubt(*self._seen.get(tool, ("", "")))
+        """What showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read, or that
+        a write costs a copy of the file.
+        """
+        found = list(self._unread.get(path, ()))
+        if (reason := self._sources.copied.get(path)) is not None:
+            found.append(f"{path} was copied to be read: {reason}")
+        return "; ".join(found) or doubt(*self._seen.get(tool, ("", "")))
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""

@@ -23,6 +23,7 @@ from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
+    Copied,
     Ending,
     Event,
     Ignored,
@@ -237,6 +238,7 @@ class Intake:
     async def _read(self, file: ImportFile) -> None:
         """Read the whole file. If that fails midway, what was read is kept."""
         self._sources.kept.take(file.found.path)
+        self._sources.copied.pop(file.found.path, None)
         try:
             try:
                 async with aclosing(self._reader.batches(file.found)) as reading:
@@ -358,6 +360,8 @@ class Intake:
                 self._tally.of(file.found.importer).ignored[event.reason] += event.count
             case Unknown():
                 file.unknown[event.kind] = file.unknown.get(event.kind, 0) + event.count
+            case Copied():
+                self._sources.copied[event.path] = event.reason
             case _:
                 pass
 

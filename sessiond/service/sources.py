@@ -56,6 +56,8 @@ class Sources:
         self._known: dict[str, _Known] = {}
         self._loaded = False
         self.kept = KeptSources()
+        self.copied: dict[str, str] = {}
+        """Files that had to be copied when they were last read, with the reason."""
         self.unread = Misfits(_log, "could not be read")
         """Files that an error of ours or of the system kept from being read to their end: the next try may succeed."""
 

@@ -189,6 +189,25 @@ def test_a_tool_that_has_moved_is_noticed(shell: Shell, user: Path) -> None:
     wait_until(lambda: not problem())
 
 
+def test_a_database_that_must_be_copied_is_said(shell: Shell, user: Path) -> None:
+    """Its log has lost its index: each write costs a copy. That passes when the tool starts again."""
+    db = OpenCodeDb(user / ".local" / "share" / "opencode" / "opencode.db")
+    db.session("ses_1", "Talk")
+    for transaction in db.turn():
+        transaction()
+    index = db.path.with_name("opencode.db-shm")
+    away = index.rename(user / "away")
+    shell.write_config(ON)
+
+    def problem() -> str:
+        return " ".join(place["problem"] or "" for place in shell("follow", "status", "--json").json["places"])
+
+    wait_until(lambda: "opencode.db was copied to be read: its log is not complete" in problem())
+    away.rename(index)
+    db.title("ses_1", "Another")
+    wait_until(lambda: "copied" not in problem())
+
+
 def test_an_output_in_a_file_of_its_own_comes_in_when_it_is_written(shell: Shell, user: Path) -> None:
     """After its record: nobody writes that again."""
     path = claude(user, "s1")
