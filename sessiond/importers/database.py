@@ -20,11 +20,13 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from sessiond.importers.database_in_use import NotInPlace, Snapshot, Told, prepared
 from sessiond.importers.draft import moment
 from sessiond.importers.freshness import days_after
 from sessiond.importers.jsontext import NotJson, decode, fit
-from sessiond.importers.record import Copied, Event, MessageRecord, Opener, SkippedLine, Unknown
+from sessiond.importers.record import Copied, Event, MessageRecord, Opener, RowsRead, SkippedLine, Unknown
 from sessiond.model.values import JsonObject
 
 MAGIC = b"SQLite format 3\0"
@@ -223,6 +225,9 @@ def _told(path: str, database: Database, read: Callable[[Database], Iterable[Eve
     for event in read(database):
         if isinstance(event, MessageRecord):
             newest = max(newest, event.message["timestamp"])
+        elif isinstance(event, RowsRead):
+            newest = max(newest, event.newest)
+            event = msgspec.structs.replace(event, newest=newest)  # noqa: PLW2901
         yield event
         yield from database.failed(path)
     # Rows of the same days may be the tool's notes on what was said.

@@ -14,13 +14,14 @@ import msgspec
 from sessiond.importers import opencode_v2
 from sessiond.importers.alone import alone, step
 from sessiond.importers.came_from import came_from
+from sessiond.importers.changed_rows import ChangedRows
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.kept_output import KEY, OPENCODE_FOLDER, KeptOutputs
 from sessiond.importers.opencode_files import exported, stored, stored_in
 from sessiond.importers.opencode_message import message_of
 from sessiond.importers.opencode_v2 import Forks, Form, form_of
-from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.importers.record import Event, Ignored, Opener, RowsRead, Same
 from sessiond.importers.source_file import mapped, parent_of, word
 from sessiond.model.values import JsonObject
 
@@ -42,6 +43,9 @@ class OpenCode:
         return of_v2 or recognised(
             path, head, name="opencode.db", words=(b"project_id", b"message_id", b"time_created")
         )
+
+    def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
+        return guarded(path, open_, lambda database: _Tables(database, path, open_).read_changed(before))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         if not path.endswith(".json"):
@@ -102,7 +106,10 @@ class _Tables:
         # Without the newer tables, it says which of the older ones it lacks.
         self._has_old = not self._has_new or bool(database.columns("message") and database.columns("part"))
         self._tables = [table for table in _SESSIONS if database.columns(table)]
-        self._forks = Forks(database, self._came_from(), self._old_form)
+        self._origins = self._came_from()
+        self._forks = Forks(database, self._origins, self._old_form)
+        self._alone = True
+        """Whether the session that is being read depends on nothing but its rows."""
         self._silent: Counter[str] = Counter()
 
     def _came_from(self) -> dict[str, str]:
@@ -112,6 +119,36 @@ class _Tables:
         return {str(row["id"]): str(row["fork_session_id"]) for row in rows}
 
     def read(self) -> Iterator[Event]:
+        self._require()
+        for session in self._sessions():
+            yield from alone(self._path, f"session {session['id']}", self._session(session))
+        yield from self._ignored()
+
+    def read_changed(self, before: RowsRead | None) -> Iterator[Event]:
+        self._require()
+        tables = ["message", "part"] * self._has_old + [opencode_v2.MESSAGES] * self._has_new
+        try:
+            changed = ChangedRows(self._database, self._path, tables, before)
+        except LookupError:  # of an older opencode
+            yield from self.read()
+            return
+        for session in self._sessions():
+            session_id = str(session["id"])
+            if changed.is_same(session_id, session):
+                yield Same(session_id, SessionDraft(OpenCode.name, self._path, session_id).suggested_id)
+                continue
+            yield from alone(self._path, f"session {session_id}", self._noted(session, changed))
+        yield from self._ignored()
+        yield changed.read()
+
+    def _noted(self, session: JsonObject, changed: ChangedRows) -> Iterator[Event]:
+        session_id = str(session["id"])
+        self._alone = session_id not in self._origins
+        yield from self._session(session)
+        if self._alone:
+            changed.note(session_id, session)
+
+    def _require(self) -> None:
         if not self._tables:
             self._database.require("session", "id")
         for table in self._tables:
@@ -121,8 +158,8 @@ class _Tables:
             self._database.require("part", "id", "message_id", "data")
         if self._has_new:
             self._database.require(opencode_v2.MESSAGES, "id", "session_id", "type", "seq", "time_created", "data")
-        for session in self._sessions():
-            yield from alone(self._path, f"session {session['id']}", self._session(session))
+
+    def _ignored(self) -> Iterator[Event]:
         for kind, count in sorted(self._silent.items()):
             yield Ignored(self._path, kind, count)
 
@@ -197,6 +234,7 @@ class _Tables:
             state = mapped(mapped(part).get("state"))
             path, shown = mapped(state.get("metadata")).get("outputPath"), state.get("output")
             if isinstance(path, str) and isinstance(shown, str):
+                self._alone = False
                 whole, note = self._outputs.whole(shown, path, OPENCODE_FOLDER)
                 parts.append((part_id, {**part, "state": {**state, "output": whole, KEY: [note]}}))
             else:

@@ -17,7 +17,7 @@ from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import reading_worker, registry
 from sessiond.importers.growth import Growth
 from sessiond.importers.reading import Counter, SourceReading
-from sessiond.importers.record import Event
+from sessiond.importers.record import Event, RowsRead
 from sessiond.limits import MIB
 
 PROCESS_BYTES = 8 * MIB
@@ -43,17 +43,19 @@ class ImportReader:
         """Whether the import is large enough for a process."""
         self.grows = False
         self.growth: Growth | None = None
+        self.before: RowsRead | None = None
+        """What was read of the next file before: only what has changed is read, which is not worth a process."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def batches(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
         """The importer's events. Raises what the importer raises, or ReadingFault, after all earlier events."""
         self.growth = None
-        if self.large and found.path.encode("utf-8", "replace").decode() == found.path:
+        if self.large and self.before is None and found.path.encode("utf-8", "replace").decode() == found.path:
             return self._elsewhere(found)
         return self._here(found)
 
     async def _here(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
-        reading = SourceReading(found.importer, found.path, self.counter, grows=self.grows)
+        reading = SourceReading(found.importer, found.path, self.counter, grows=self.grows, before=self.before)
         before = self.counter.bytes
         try:
             while batch := await self.threads.run(reading.batch):

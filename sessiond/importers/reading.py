@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
 from sessiond.importers import registry
+from sessiond.importers.changed_rows import RowImporter
 from sessiond.importers.growth import GrowingImporter, GrowingReading, Growth
-from sessiond.importers.record import BUFFER_BYTES, Event
+from sessiond.importers.record import BUFFER_BYTES, Event, RowsRead
 from sessiond.limits import KIB
 
 _EVENTS = 200
@@ -43,16 +44,20 @@ class _Counted(io.FileIO):
 
 class SourceReading:
     """Reads one file with its importer. `grows`: it may be read on afterwards, with `growth`, which is None before its end and where
-    that cannot be.
+    that cannot be. `before`: what was read of it when it was last read, if it is a database.
     """
 
-    def __init__(self, importer: str, path: str, counter: Counter, *, grows: bool = False) -> None:
+    def __init__(
+        self, importer: str, path: str, counter: Counter, *, grows: bool = False, before: RowsRead | None = None
+    ) -> None:
         one = registry.BY_NAME[importer]
-        self._stream: Iterator[Event] = (
-            self._growing(one, path)
-            if grows and isinstance(one, GrowingImporter)
-            else registry.read(importer, path, counter.open)
-        )
+        self._stream: Iterator[Event]
+        if grows and isinstance(one, GrowingImporter):
+            self._stream = self._growing(one, path)
+        elif grows and isinstance(one, RowImporter) and path.endswith(".db"):
+            self._stream = one.read_changed(path, counter.open, before)
+        else:
+            self._stream = registry.read(importer, path, counter.open)
         self._counter = counter
         self._broken: Exception | None = None
         self.growth: Growth | None = None

@@ -130,8 +130,35 @@ class Copied(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
     reason: str
 
 
+class Same(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):
+    """A session of a database that is what it was when it was last read."""
+
+    source_id: str
+    suggested_id: str
+
+
+class RowsRead(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
+    """What tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digest of what is known
+    of its rows. `newest`: the time of the newest message, RFC 3339.
+    """
+
+    file: bytes
+    sessions: dict[str, bytes]
+    newest: str
+
+
 Event: TypeAlias = (
-    SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored | Unknown | Ending | Copied
+    SessionStart
+    | MessageRecord
+    | InfoUpdate
+    | SessionEnd
+    | SkippedLine
+    | Ignored
+    | Unknown
+    | Ending
+    | Copied
+    | Same
+    | RowsRead
 )
 
 

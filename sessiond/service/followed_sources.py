@@ -76,7 +76,7 @@ class FollowedSources:
 
     def goes_on(self, path: str) -> bool:
         """Whether only what is new in the file will be read, whatever its size."""
-        return path in self._sources.kept
+        return path in self._sources.kept or path in self._sources.rows
 
     async def compare(self, seconds: float) -> list[str]:
         """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""

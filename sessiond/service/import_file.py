@@ -6,11 +6,11 @@ import msgspec
 
 from sessiond.importers import registry
 from sessiond.importers.growth import Growth
-from sessiond.importers.record import InfoUpdate, SessionStart
+from sessiond.importers.record import InfoUpdate, RowsRead, SessionStart
 from sessiond.model.values import JsonObject
-from sessiond.service.imported_session import ImportedSession, fields_said
+from sessiond.service.imported_session import ImportedSession, ImportTarget, fields_said
 from sessiond.service.kept_sources import KeptSource
-from sessiond.service.sources import beside_of
+from sessiond.service.sources import Sources, beside_of
 
 
 class ImportFile(msgspec.Struct):
@@ -43,6 +43,9 @@ class ImportFile(msgspec.Struct):
     last: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The messages that its end let it say, id -> digest."""
     growth: Growth | None = None
+    same: bool = False
+    """It has sessions that did not change since it was last read."""
+    rows: RowsRead | None = None
 
     def without_sessions(self) -> str:
         """The warning about a file that an importer recognised but that has no session."""
@@ -61,3 +64,15 @@ class ImportFile(msgspec.Struct):
         fields = fields_said(one.info)
         tool, beside = self.found.importer, beside_of(self.mark or "")
         return KeptSource(self.growth, tool, beside, start, self.before_end, self.last, fields, self.names)
+
+    async def keep_rows(self, place: ImportTarget, sources: Sources) -> None:
+        """Only what has changed is read the next time. What is not here now, because it was deleted, or because it has not yet begun,
+        will be read.
+        """
+        if self.rows is None or not self.whole or self.explained:
+            return
+        sessions = dict(self.rows.sessions)
+        for start in self.starts:
+            if not await place.has(start.suggested_id):
+                sessions.pop(start.source_id, None)
+        sources.rows[self.found.path] = msgspec.structs.replace(self.rows, sessions=sessions)

@@ -29,6 +29,8 @@ from sessiond.importers.record import (
     Ignored,
     InfoUpdate,
     MessageRecord,
+    RowsRead,
+    Same,
     SessionEnd,
     SessionStart,
     SkippedLine,
@@ -239,6 +241,8 @@ class Intake:
         """Read the whole file. If that fails midway, what was read is kept."""
         self._sources.kept.take(file.found.path)
         self._sources.copied.pop(file.found.path, None)
+        before = self._sources.rows.pop(file.found.path, None)
+        self._reader.before = before if self._wanted.followed else None
         try:
             try:
                 async with aclosing(self._reader.batches(file.found)) as reading:
@@ -254,6 +258,9 @@ class Intake:
             file.growth = self._reader.growth
             had = self._sources.local_ids(file.found.path)
             await self._end(file)
+            if file.rows is not None:
+                await self._room_for(None)
+                await file.keep_rows(self._place, self._sources)
             if file.whole and file.found.sure and not file.explained:
                 await self._vanished(file.found.path, had - file.local_ids)
             if file.found.sure or file.kept:  # otherwise it is not this tool's at all
@@ -303,12 +310,16 @@ class Intake:
         for one in rest:
             await self._finish(one, None, file)
             file.arriving.pop(next(key for key, value in file.arriving.items() if value is one))
-        if last is None:
+        if last is None and not file.same:
             return
         if len(file.local_ids) > 1:
             await self._room_for(None)  # the last one notes that the file was read, so all others must be durable first
-        await self._finish(last, file.mark if file.whole else None, file)
-        file.ended = None
+        mark = file.mark if file.whole else None
+        if last is not None:
+            await self._finish(last, mark, file)
+            file.ended = None
+        elif mark is not None:
+            self._sources.was_read(file.found.path, file.found.importer, mark, file.local_ids)
 
     async def _vanished(self, path: str, lost: set[str]) -> None:
         """Note in sessions that once came from a file, and that it no longer has, that they are gone from it."""
@@ -360,6 +371,11 @@ class Intake:
                 self._tally.of(file.found.importer).ignored[event.reason] += event.count
             case Unknown():
                 file.unknown[event.kind] = file.unknown.get(event.kind, 0) + event.count
+            case Same():
+                file.local_ids.add(event.suggested_id)
+                file.kept, file.same = file.kept + 1, True
+            case RowsRead():
+                file.rows = event
             case Copied():
                 self._sources.copied[event.path] = event.reason
             case _:
@@ -458,9 +474,7 @@ class Intake:
             return
         self._tally.took(described, one.added, file.found.importer)
         if mark is not None and not self._wanted.dry_run:
-            self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
-            place = self._place
-            place.ledger.read_to_end(place.store.name, file.found.path, file.found.importer, mark)
+            self._sources.was_read(file.found.path, file.found.importer, mark, file.local_ids)
             if (kept := file.to_go_on(one)) is not None:
                 self._sources.kept.put(kept)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from sessiond.errors import Unavailable
-from sessiond.importers.record import SkippedLine
+from sessiond.importers.record import RowsRead, SkippedLine
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
 from sessiond.misfits import Misfits
@@ -56,6 +56,8 @@ class Sources:
         self._known: dict[str, _Known] = {}
         self._loaded = False
         self.kept = KeptSources()
+        self.rows: dict[str, RowsRead] = {}
+        """Of databases whose sessions are all here: what tells which of them have changed."""
         self.copied: dict[str, str] = {}
         """Files that had to be copied when they were last read, with the reason."""
         self.unread = Misfits(_log, "could not be read")
@@ -156,6 +158,11 @@ class Sources:
     def remember(self, path: str, tool: str, mark: str, local_ids: Iterable[str]) -> None:
         """The file was read to its end in this version."""
         self._known[path] = _Known(tool, mark, set(local_ids))
+
+    def was_read(self, path: str, tool: str, mark: str, local_ids: Iterable[str]) -> None:
+        """As `remember`, and so that the next daemon knows."""
+        self.remember(path, tool, mark, local_ids)
+        self._ledger.read_to_end(self._store.name, path, tool, mark)
 
 
 def size_of(path: str | SkippedLine) -> int:

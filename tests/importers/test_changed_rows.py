@@ -1,0 +1,340 @@
+"""Following opencode's database reads the sessions that changed: next to a service that always reads whole, it has the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.errors import TooLarge
+from sessiond.importers.opencode import OpenCode
+from sessiond.importers.record import MessageRecord, RowsRead, Same, SessionStart, Unknown, open_source
+from sessiond.service.grown_session import Grown
+from sessiond.service.sources import Sources
+from tests.importers.test_reads_on import same
+from tests.service.test_intake import Served
+from tests.suite.explore import SEED, seeds
+
+SCHEMA = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, title TEXT, directory TEXT,
+  time_created INTEGER, time_updated INTEGER);
+CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+"""
+NEW = """
+CREATE TABLE session_v2 (id TEXT PRIMARY KEY, parent_id TEXT, fork_session_id TEXT, title TEXT, directory TEXT,
+  time_created INTEGER, time_updated INTEGER);
+CREATE TABLE session_message (id TEXT PRIMARY KEY, session_id TEXT, type TEXT, seq INTEGER, time_created INTEGER,
+  time_updated INTEGER, data TEXT);
+"""
+T0 = 1_780_000_000_000
+"""Long ago: the times of its rows tell their versions."""
+
+
+class Tool:
+    """opencode, with some sessions. `now`: its clock, in milliseconds."""
+
+    def __init__(self, path: Path, chance: random.Random | None = None) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.db = sqlite3.connect(path)
+        self.db.executescript(SCHEMA)
+        self.now = T0
+        self.chance = chance or random.Random(0)
+        self.busy = 0.0
+        self._count = 0
+        self._new = False
+
+    def run(self, sql: str, *values: Any) -> None:
+        with self.db:
+            self.db.execute(sql, values)
+
+    def tick(self) -> int:
+        """Some of what it writes it writes just now."""
+        if self.chance.random() < self.busy:
+            return int(time.time() * 1000)
+        self.now += 10
+        return self.now
+
+    def ids(self, table: str) -> list[str]:
+        return [row[0] for row in self.db.execute(f"SELECT id FROM {table} ORDER BY id")]
+
+    def session(self) -> str:
+        self._count += 1
+        key = f"ses_{self._count:03}"
+        self.run("INSERT INTO session VALUES (?, 'p', NULL, 'Talk', '/w', ?, ?)", key, self.tick(), self.now)
+        return key
+
+    def message(self, session_id: str, text: str = "words") -> str:
+        self._count += 1
+        key, at = f"{self._count:03}", self.tick()
+        role = json.dumps({"role": "user"})
+        self.run("INSERT INTO message VALUES (?, ?, ?, ?, ?)", f"msg_{key}", session_id, at, at, role)
+        part = json.dumps({"type": "text", "text": f"{text} {key}"})
+        self.run("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", f"prt_{key}", f"msg_{key}", session_id, at, at, part)
+        return f"prt_{key}"
+
+    def rewrite(self, part: str, text: str) -> None:
+        data = json.dumps({"type": "text", "text": text})
+        self.run("UPDATE part SET data = ?, time_updated = ? WHERE id = ?", data, self.tick(), part)
+
+    def migrate(self) -> None:
+        if not self._new:
+            self._new = True
+            self.db.executescript(NEW)
+
+    def fork(self, origin: str) -> None:
+        self.migrate()
+        self._count += 1
+        key = f"ses_{self._count:03}"
+        self.run("INSERT INTO session_v2 VALUES (?, NULL, ?, 'Fork', '/w', ?, ?)", key, origin, self.tick(), self.now)
+        self.said(key)
+
+    def said(self, session_id: str) -> None:
+        self.migrate()
+        self._count += 1
+        seq = self.db.execute("SELECT count(*) FROM session_message WHERE session_id = ?", (session_id,)).fetchone()[0]
+        data = json.dumps({"text": f"new words {self._count}", "time": {"created": self.tick()}})
+        row = (f"evt_{self._count}", session_id, "user", seq, self.now, self.now, data)
+        self.run("INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+
+    def step(self) -> None:
+        """Something that opencode does."""
+        sessions, parts = self.ids("session"), self.ids("part")
+        kinds = (
+            ["session"]
+            + ["message", "rewrite", "said"] * 3
+            + ["title", "delete part", "delete session", "fork", "vacuum"]
+        )
+        kind = self.chance.choice(kinds)
+        if not sessions or not parts or kind == "session":
+            self.message(self.session())
+            return
+        session, part = self.chance.choice(sessions), self.chance.choice(parts)
+        match kind:
+            case "message":
+                self.message(session)
+            case "rewrite":
+                self.rewrite(part, f"rewritten {self.now}")
+            case "said":
+                self.said(session)
+            case "title":
+                title = f"Talk {self.tick()}"
+                self.run("UPDATE session SET title = ?, time_updated = ? WHERE id = ?", title, self.now, session)
+            case "delete part":
+                self.run("DELETE FROM part WHERE id = ?", part)
+            case "delete session":
+                for table in ("part", "message"):
+                    self.run(f"DELETE FROM {table} WHERE session_id = ?", session)
+                self.run("DELETE FROM session WHERE id = ?", session)
+            case "fork":
+                self.fork(session)
+            case _:
+                self.db.execute("VACUUM")
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Iterator[Tool]:
+    made = Tool(tmp_path / "source" / "opencode.db")
+    with closing(made.db):
+        yield made
+
+
+class Following:
+    """A service that follows one database. `whole`: it always reads all of it."""
+
+    def __init__(self, home: Path, *, whole: bool = False) -> None:
+        self.served = Served(home, str(home.parent / f"{home.name}.db"))
+        self._whole = whole
+
+    async def start(self) -> Following:
+        await self.served.start()
+        service = self.served.service
+        self.sources = await service.transfer.followed(service.stores["default"])
+        self.kept: Sources = service.transfer._sources["default"]
+        return self
+
+    async def bring(self, path: Path) -> list[str]:
+        if self._whole:
+            self.kept.rows.clear()
+        return await self.sources.bring(str(path), "opencode")
+
+
+def read(tool: Tool, before: RowsRead | None = None) -> tuple[list[str], list[str], RowsRead]:
+    """Sessions that were read, those that are the same, and what is kept."""
+    events = list(OpenCode().read_changed(str(tool.path), open_source, before))
+    read = [one.source_id for one in events if isinstance(one, SessionStart)]
+    [kept] = [one for one in events if isinstance(one, RowsRead)]
+    return read, [one.source_id for one in events if isinstance(one, Same)], kept
+
+
+def test_only_what_changed_is_read(tool: Tool) -> None:
+    first, second = tool.session(), tool.session()
+    tool.message(first)
+    part = tool.message(second)
+    assert read(tool)[:2] == ([first, second], [])
+    kept = read(tool)[2]
+    assert read(tool, kept)[:2] == ([], [first, second])
+    tool.rewrite(part, "other words")
+    assert read(tool, kept)[:2] == ([second], [first])
+    tool.run("DELETE FROM part WHERE id = ?", part)
+    assert read(tool, kept)[:2] == ([second], [first])
+
+
+def test_what_was_written_just_now_is_read_again(tool: Tool) -> None:
+    """The tool may write the same row in the same millisecond, after it was read."""
+    tool.now = int(time.time() * 1000)
+    session = tool.session()
+    part = tool.message(session)
+    kept = read(tool)[2]
+    tool.now -= 10
+    tool.rewrite(part, "in the same millisecond")
+    assert read(tool, kept)[:2] == ([session], [])
+
+
+def test_another_file_and_another_schema_are_read_whole(tool: Tool) -> None:
+    session = tool.session()
+    tool.message(session)
+    kept = read(tool)[2]
+    tool.db.execute("ALTER TABLE part ADD COLUMN more TEXT")
+    assert read(tool, kept)[0] == [session]
+    kept = read(tool)[2]
+    tool.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    copy = tool.path.with_name("copy")
+    copy.write_bytes(tool.path.read_bytes())
+    tool.db.close()
+    copy.replace(tool.path)
+    assert read(tool, kept)[0] == [session]
+
+
+def test_a_fork_is_read_each_time(tool: Tool) -> None:
+    """What its messages cost is counted with those of the session that it came from, which may change."""
+    session = tool.session()
+    tool.message(session)
+    tool.fork(session)
+    kept = read(tool)[2]
+    assert read(tool, kept)[1] == [session]
+
+
+def test_what_depends_on_another_file_is_read_each_time(tool: Tool) -> None:
+    """An output that was too long for its row."""
+    session, other = tool.session(), tool.session()
+    tool.message(session)
+    state = {"status": "completed", "output": "...", "metadata": {"outputPath": "/missing/tool_1"}}
+    data = json.dumps({"type": "tool", "tool": "bash", "callID": "c", "state": state})
+    tool.run("UPDATE part SET data = ?", data)
+    kept = read(tool)[2]
+    assert read(tool, kept)[:2] == ([session], [other])
+
+
+def test_a_table_of_old_notes_is_none_of_tomorrow(tool: Tool) -> None:
+    """It is older than the newest message, although that was not read this time."""
+    tool.message(tool.session())
+    tool.run("CREATE TABLE session_note (session_id TEXT, time_created INTEGER)")
+    tool.run("INSERT INTO session_note VALUES ('x', ?)", T0)
+    kept = read(tool)[2]
+    for _ in range(2):
+        events = list(OpenCode().read_changed(str(tool.path), open_source, kept))
+        assert not any(isinstance(one, Unknown) for one in events)
+        [kept] = [one for one in events if isinstance(one, RowsRead)]
+
+
+async def test_a_large_database_is_read_at_once(tmp_path: Path, tool: Tool) -> None:
+    """It does not wait for the readers of large files, once only what has changed is read."""
+    following = await Following(tmp_path / "home").start()
+    tool.message(tool.session())
+    assert not following.sources.goes_on(str(tool.path))
+    await following.bring(tool.path)
+    assert following.sources.goes_on(str(tool.path))
+    await following.served.close()
+
+
+async def test_what_did_not_come_in_is_not_kept(tmp_path: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that could not be stored is tried again with the next write, wherever that is."""
+    following = await Following(tmp_path / "home").start()
+    first, second = tool.session(), tool.session()
+    tool.message(first)
+    tool.message(second)
+
+    async def refused(*_: object) -> None:
+        raise TooLarge("no")
+
+    assert len(await following.bring(tool.path)) == 2
+    tool.message(first)
+    with monkeypatch.context() as patched:
+        patched.setattr(Grown, "finish", refused)
+        assert await following.bring(tool.path) == []
+    tool.message(second)
+    assert len(await following.bring(tool.path)) == 2
+    await following.served.close()
+
+
+def test_a_database_of_an_older_opencode_is_read_whole(tool: Tool) -> None:
+    session = tool.session()
+    tool.message(session)
+    tool.db.execute("ALTER TABLE part DROP COLUMN time_updated")
+    events = list(OpenCode().read_changed(str(tool.path), open_source, None))
+    assert any(isinstance(one, MessageRecord) for one in events)
+    assert not any(isinstance(one, RowsRead) for one in events)
+
+
+async def test_a_session_that_was_deleted_here_is_caught_up_when_it_is_back(tmp_path: Path, tool: Tool) -> None:
+    """Its source went on while it was in the trash."""
+    following = await Following(tmp_path / "home").start()
+    other, session = tool.session(), tool.session()
+    tool.message(other)
+    tool.message(session, "first")
+    [_, wire_id] = sorted(await following.bring(tool.path))
+    await following.served.service.delete(None, wire_id)
+    tool.message(session, "second")
+    assert await following.bring(tool.path) == []
+    await following.served.service.restore(None, wire_id)
+    tool.message(other)
+    await following.bring(tool.path)
+    texts = await following.served.texts(wire_id)
+    assert [one.split()[0] for one in texts] == ["first", "second"]
+    await following.served.close()
+
+
+async def test_it_counts_as_read_although_nothing_in_it_changed(tmp_path: Path, tool: Tool) -> None:
+    following = await Following(tmp_path / "home").start()
+    tool.message(tool.session())
+    await following.bring(tool.path)
+    tool.run("CREATE TABLE IF NOT EXISTS other (id TEXT)")
+    await following.bring(tool.path)
+    tool.run("INSERT INTO other VALUES ('x')")
+    assert await following.sources.behind([str(tool.path)])
+    assert await following.bring(tool.path) == []
+    assert not await following.sources.behind([str(tool.path)])
+    await following.served.close()
+
+
+@pytest.mark.parametrize("seed", seeds(few=3, usual=8))
+async def test_random_lives(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(f"{seed} {SEED}")
+    tool = Tool(tmp_path / "source" / "opencode.db", chance)
+    tool.busy = 0.1
+    following = await Following(tmp_path / "following").start()
+    whole = await Following(tmp_path / "whole", whole=True).start()
+    for _ in range(30):
+        for _ in range(chance.choice([1, 1, 1, 3])):
+            tool.step()
+        told = await following.bring(tool.path)
+        assert sorted(told) == sorted(await whole.bring(tool.path))
+        wire_ids = [info["sessionId"] for info in (await following.served.service.list())["sessions"]]
+        if wire_ids and chance.random() < 0.15:
+            for one in (following, whole):
+                await one.served.service.delete(None, min(wire_ids))
+    await same(following, whole)  # type: ignore[arg-type]
+    assert following.kept.rows
+    for one in (following, whole):
+        await one.served.close()
+    tool.db.close()
