@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -128,17 +129,15 @@ def test_a_redacted_session_comes_in_elsewhere(talks: Shell, tmp_path: Path) -> 
     assert there[1]["content"] == "my key is [redacted] in ~/x, says [user]"
 
 
-@pytest.mark.parametrize(("mask", "mode"), [("077", 0o600), ("027", 0o640), ("022", 0o644)])
-@pytest.mark.parametrize("more", [(), ("--redact",), ("--overwrite",)], ids=str)
-def test_23_a_new_file_has_the_mode_that_the_user_gives_to_files(
-    talks: Shell, tmp_path: Path, mask: str, mode: int, more: tuple[str, ...]
-) -> None:
+def test_23_a_new_file_has_the_mode_that_the_user_gives_to_files(talks: Shell, tmp_path: Path) -> None:
     """By the umask of the shell, not the daemon's; one that is written over keeps its own."""
-    target = tmp_path / "x.md"
-    line = f'umask {mask}; exec "$@"'
-    command = ["sh", "-c", line, "sh", *talks.command("export", "one", "-o", str(target), *more)]
-    subprocess.run(command, env=talks.env, cwd="/", check=True, capture_output=True, timeout=60)
-    assert stat.S_IMODE(target.stat().st_mode) == mode
+    ways = product([("077", 0o600), ("027", 0o640), ("022", 0o644)], [(), ("--redact",), ("--overwrite",)])
+    for number, ((mask, mode), more) in enumerate(ways):
+        target = tmp_path / f"{number}.md"
+        line = f'umask {mask}; exec "$@"'
+        command = ["sh", "-c", line, "sh", *talks.command("export", "one", "-o", str(target), *more)]
+        subprocess.run(command, env=talks.env, cwd="/", check=True, capture_output=True, timeout=60)
+        assert stat.S_IMODE(target.stat().st_mode) == mode, (mask, more)
     target.chmod(0o604)
     assert talks("export", "one", "-o", str(target), "--overwrite").code == 0
     assert stat.S_IMODE(target.stat().st_mode) == 0o604

@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +156,21 @@ def texts(many: dict[str, list[dict[str, Any]]]) -> list[str]:
 NAMES = sorted(name for name in {**WRITERS, **TABLES} if name not in OPAQUE)
 
 
+@pytest.mark.parametrize(
+    ("name", "how"), list(zip(NAMES, cycle(CHANGES))), ids=lambda one: getattr(one, "__name__", one)
+)
+async def test_each_tool_changes_one_thing(tmp_path: Path, name: str, how: Callable[[str], str]) -> None:
+    await _no_word_is_gone_and_none_is_there_twice(tmp_path, name, how, 0)
+
+
 @pytest.mark.parametrize("seed", seeds(few=1, usual=10))
 @pytest.mark.parametrize("how", CHANGES, ids=lambda how: how.__name__)
 @pytest.mark.parametrize("name", NAMES)
-async def test_no_word_is_gone_and_none_is_there_twice(
+async def test_each_tool_changes_everything(tmp_path: Path, name: str, how: Callable[[str], str], seed: int) -> None:
+    await _no_word_is_gone_and_none_is_there_twice(tmp_path, name, how, seed)
+
+
+async def _no_word_is_gone_and_none_is_there_twice(
     tmp_path: Path, name: str, how: Callable[[str], str], seed: int
 ) -> None:
     chance = random.Random(f"{name} {how.__name__} {seed}")

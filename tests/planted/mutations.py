@@ -3669,8 +3669,8 @@ MUTATIONS = [
     Planted(
         "a fork is the same although its origin changed",
         "importers/opencode.py",
-        "            self._alone = session_id not in self._origins\n",
-        "            self._alone = True\n",
+        "        self._alone = session_id not in self._origins\n",
+        "        self._alone = True\n",
         ("tests/importers/test_changed_rows.py", "-k", "a_fork"),
     ),
     Planted(
