@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import msgspec
 
@@ -137,14 +137,25 @@ class Same(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):
     suggested_id: str
 
 
+TailRow: TypeAlias = tuple[Any, str, Any]
+"""Its id, its session's, and when it was last written."""
+
+
 class RowsRead(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
-    """What tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digest of what is known
-    of its rows. `newest`: the time of the newest message, RFC 3339.
+    """What tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digests of its own row and
+    of the numbers and times of its rows. `newest`: the time of the newest message, RFC 3339. `tails`: by table, the last rows by
+    their numbers. `partial`: not all rows were looked at. `at_s`, `whole_at_s`: when that was last done, and when all of them were
+    looked at, which took `whole_s` (monotonic, in seconds).
     """
 
     file: bytes
-    sessions: dict[str, bytes]
+    sessions: dict[str, tuple[bytes, bytes]]
     newest: str
+    tails: dict[str, dict[int, TailRow]]
+    partial: bool
+    at_s: float
+    whole_at_s: float
+    whole_s: float
 
 
 Event: TypeAlias = (

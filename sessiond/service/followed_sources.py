@@ -80,11 +80,13 @@ class FollowedSources:
 
     async def compare(self, seconds: float) -> list[str]:
         """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
-        if not self._sources.kept.unchecked:
-            return []
-        changed: list[str] = await FOLLOWING.run(self._sources.kept.compare, seconds)
+        changed: list[str] = []
+        if self._sources.kept.unchecked:
+            changed = await FOLLOWING.run(self._sources.kept.compare, seconds)
         for path in changed:
             self._sources.kept.take(path)
+        changed += self._sources.rows_due()
+        for path in changed:
             self._sources.forget_mark(path)
         return changed
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterable
 
 import msgspec
 
 from sessiond.errors import Unavailable
+from sessiond.importers.changed_rows import is_due
 from sessiond.importers.record import RowsRead, SkippedLine
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
@@ -133,6 +135,14 @@ class Sources:
         """The version in which the file was read to its end; None if it was not."""
         known = self._known.get(path)
         return None if known is None else known.mark
+
+    def rows_due(self) -> list[str]:
+        """Databases of which all rows should be looked at again, which the next reading does."""
+        now = time.monotonic()
+        due = [path for path, rows in self.rows.items() if is_due(rows, now)]
+        for path in due:
+            self.rows[path] = msgspec.structs.replace(self.rows[path], tails={}, partial=False)
+        return due
 
     def local_ids(self, path: str) -> set[str]:
         """The sessions that a file had when it was last read."""

@@ -71,7 +71,7 @@ def used(pid: int) -> float:
 
 
 def until_quiet(pid: int) -> None:
-    before, until = -1.0, time.monotonic() + 60
+    before, until = -1.0, time.monotonic() + 600
     while (now := used(pid)) - before > 0.03 and time.monotonic() < until:
         before = now
         time.sleep(1)

@@ -1,8 +1,8 @@
 """What following a large `opencode.db` costs while it grows: `python -m tests.bench.bench_rows [MB ...] [--seconds 20]`, 10 and 100 MB by
 default.
 
-The tool has it open, in WAL mode, and adds a message a second to one of its ten sessions; a client that has that session open says
-when each message came. Not a test; prints a table.
+The tool has it open, in WAL mode, and adds a message a second to one of its sessions, which have about a MB each; a client that
+has that session open says when each message came. Not a test; prints a table.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER
 CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
 CREATE INDEX message_session ON message (session_id);
 CREATE INDEX part_message ON part (message_id);
+CREATE INDEX part_session ON part (session_id);
 """
-SESSIONS = 10
 OLD_MS = 1_780_000_000_000
 
 
@@ -47,12 +47,12 @@ def add(db: sqlite3.Connection, number: int, session: int, at: int) -> None:
 def filled(db: sqlite3.Connection, size: int) -> int:
     """A database of so many MB; the number of its next message."""
     db.executescript(SCHEMA)
-    for session in range(SESSIONS):
+    for session in range(size):
         row = (f"ses_{session}", "p", None, "Talk", "/w", OLD_MS, OLD_MS)
         db.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     count = size * MB // (len(WORDS) + 500)
     for number in range(count):
-        add(db, number, number % SESSIONS, OLD_MS + number)
+        add(db, number, number * size // count, OLD_MS + number)
     db.commit()
     return count
 
@@ -69,7 +69,7 @@ def followed(size: int, seconds: int) -> None:
                 assert home.process is not None
                 pid = home.process.pid
                 client = home.client(300.0)
-                while len(client.call("session/list")["sessions"]) < SESSIONS:
+                while len(client.call("session/list", limit=1000)["sessions"]) < min(size, 1000):
                     time.sleep(0.2)
                 until_quiet(pid)
                 client.call("session/open", sessionId="opencode-ses_3", limit=1)

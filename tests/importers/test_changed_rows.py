@@ -11,9 +11,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessiond.errors import TooLarge
+from sessiond.importers import changed_rows
+from sessiond.importers.changed_rows import is_due
 from sessiond.importers.opencode import OpenCode
 from sessiond.importers.record import MessageRecord, RowsRead, Same, SessionStart, Unknown, open_source
 from sessiond.service.grown_session import Grown
@@ -182,11 +185,78 @@ def test_only_what_changed_is_read(tool: Tool) -> None:
     part = tool.message(second)
     assert read(tool)[:2] == ([first, second], [])
     kept = read(tool)[2]
-    assert read(tool, kept)[:2] == ([], [first, second])
+    for _ in range(2):
+        *found, kept = read(tool, kept)
+        assert found == [[], [first, second]]
     tool.rewrite(part, "other words")
     assert read(tool, kept)[:2] == ([second], [first])
     tool.run("DELETE FROM part WHERE id = ?", part)
     assert read(tool, kept)[:2] == ([second], [first])
+
+
+@pytest.fixture
+def short_tails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last two rows of a table are looked at each time."""
+    monkeypatch.setattr(changed_rows, "_TAIL_ROWS", 2)
+
+
+@pytest.mark.usefixtures("short_tails")
+def test_only_the_ends_of_the_tables_are_looked_at(tool: Tool) -> None:
+    """Until it is due, what was changed further up does not show, unless the row of its session says so."""
+    first, second = tool.session(), tool.session()
+    part = tool.message(first)
+    for _ in range(3):
+        tool.message(second)
+    kept = read(tool)[2]
+    tool.message(second)
+    tool.rewrite(part, "other words")
+    read_of, same_as, kept = read(tool, kept)
+    assert (read_of, same_as, kept.partial) == ([second], [first], True)
+    assert not is_due(kept, kept.at_s + 1)
+    assert is_due(kept, kept.at_s + 3600)
+    assert not is_due(msgspec.structs.replace(kept, whole_s=60.0), kept.at_s + 3600)
+    assert read(tool, msgspec.structs.replace(kept, tails={}))[:2] == ([first], [second])
+    tool.run("UPDATE session SET title = 'Other' WHERE id = ?", first)
+    assert read(tool, kept)[:2] == ([first], [second])
+
+
+@pytest.mark.usefixtures("short_tails")
+def test_rows_that_have_other_numbers_are_all_looked_at(tool: Tool) -> None:
+    """A VACUUM may number them anew. A new row then has a number that another one had."""
+    first, second, third = tool.session(), tool.session(), tool.session()
+    tool.message(first)
+    parts = [tool.message(second) for _ in range(4)]
+    tool.message(third)
+    kept = read(tool)[2]
+    for part in parts:
+        tool.run("DELETE FROM part WHERE id = ?", part)
+    tool.run("UPDATE part SET rowid = 2 WHERE session_id = ?", third)
+    tool.run("INSERT INTO part SELECT 'prt_new', message_id, session_id, ?, ?, data FROM part WHERE rowid = 1", T0, T0)
+    assert read(tool, kept)[0] == [first, second, third]
+
+
+@pytest.mark.usefixtures("short_tails")
+async def test_what_changed_further_up_comes_in_at_leisure(
+    tmp_path: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following = await Following(tmp_path / "home").start()
+    first, second = tool.session(), tool.session()
+    part = tool.message(first)
+    for _ in range(3):
+        tool.message(second)
+    [wire_id, _] = sorted(await following.bring(tool.path))
+    tool.rewrite(part, "other words")
+    tool.message(second)
+    await following.bring(tool.path)
+    assert await following.sources.compare(1.0) == []
+    monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
+    monkeypatch.setattr(changed_rows, "_LEISURE", 0)
+    assert await following.sources.compare(1.0) == [str(tool.path)]
+    assert await following.sources.behind([str(tool.path)])
+    assert await following.bring(tool.path) == [wire_id]
+    assert "other words" in (await following.served.texts(wire_id))[-1]
+    assert await following.sources.compare(1.0) == []
+    await following.served.close()
 
 
 def test_what_was_written_just_now_is_read_again(tool: Tool) -> None:
@@ -318,7 +388,12 @@ async def test_it_counts_as_read_although_nothing_in_it_changed(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("seed", seeds(few=3, usual=8))
-async def test_random_lives(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("tail", [256, 2])
+async def test_random_lives(tmp_path: Path, seed: int, tail: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short tails, and all rows looked at whenever the tool pauses."""
+    monkeypatch.setattr(changed_rows, "_TAIL_ROWS", tail)
+    monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
+    monkeypatch.setattr(changed_rows, "_LEISURE", 0)
     chance = random.Random(f"{seed} {SEED}")
     tool = Tool(tmp_path / "source" / "opencode.db", chance)
     tool.busy = 0.1
@@ -327,8 +402,10 @@ async def test_random_lives(tmp_path: Path, seed: int) -> None:
     for _ in range(30):
         for _ in range(chance.choice([1, 1, 1, 3])):
             tool.step()
-        told = await following.bring(tool.path)
-        assert sorted(told) == sorted(await whole.bring(tool.path))
+        told = {*await following.bring(tool.path)}
+        for path in await following.sources.compare(1.0) if tail == 2 else []:
+            told |= {*await following.bring(Path(path))}
+        assert told == {*await whole.bring(tool.path)}
         wire_ids = [info["sessionId"] for info in (await following.served.service.list())["sessions"]]
         if wire_ids and chance.random() < 0.15:
             for one in (following, whole):
