@@ -137,10 +137,16 @@ class Shell:
         self._end_all()
         shutil.rmtree(self.path)
 
+    def _is_over(self) -> bool:
+        """A daemon that a client was still starting when the test ended is stopped too."""
+        if self.held():
+            self("stop")
+        return not self.held() and not processes.of_home(self.path)
+
     def _end_all(self) -> None:
         """Nobody writes into the home any more when this returns. What a test has left running fails it, and says so."""
         try:
-            wait_until(lambda: not self.held() and not processes.of_home(self.path))
+            wait_until(self._is_over)
         except AssertionError:
             left = processes.of_home(self.path)
             for pid in left:

@@ -227,14 +227,16 @@ def test_a_first_editor_that_is_killed_leaves_the_agent_to_the_others(home: Shel
 def test_a_joiner_that_is_killed_disturbs_nobody(home: Shell) -> None:
     """If a joiner is killed while its turn runs, the turn goes on and is recorded; what it had waiting is forgotten."""
     first = _begun(home)
-    second = Joiner(home)
+    second, third = Joiner(home), Joiner(home)
     second.open()
+    third.open("session/attach")
     second.prompt("wait mine")
     first.texts("agent_message_chunk", "mine ")
     second.prompt("never")
     waits = first.prompt("later")
     os.kill(second.process.pid, signal.SIGKILL)
-    second.process.wait()
+    third.first(_is("client_disconnected"))
+    third.end()
     first.cancel()
     assert first.until(waits)["result"]["stopReason"] == "cancelled"
     assert first.until(first.prompt("after"))["result"]["stopReason"] == "end_turn"

@@ -61,6 +61,7 @@ TABLE: dict[str, Tier] = {
     "tests/agents/test_agents.py::test_what_came_in_is_what_the_model_was_sent[claude]": _R,
     "tests/autostart/test_definitions.py": _A,
     "tests/bench": _A,
+    "tests/cli/test_demo_machines.py": _A,
     "tests/cli/test_filters.py": _A,
     "tests/cli/test_repair.py": _A,
     "tests/cli/test_setup_command.py": _A,
