@@ -67,22 +67,24 @@ class ChangedRows:
         self._newest = before.newest if before is not None else ""
         self._last = before if before is not None and before.file == self._file else None
         self._before = self._last.sessions if self._last is not None else {}
+        self._known_tails = self._last.tails if self._last is not None else {}
         self._rows: dict[str, list[Any]] = defaultdict(list)
         self._hot: set[str] = set()
+        """Sessions with rows whose times do not tell their versions."""
         self._sessions: dict[str, tuple[bytes, bytes]] = {}
-        self._begun = time.monotonic()
         self._settled = time.time() * 1000 - SETTLED_MS
         self._tails = {table: self._tail(table) for table in self._tables}
-        self._moved = self._last_moved()
+        self._moved = self._moved_at_ends()
         """The sessions that changed at the ends of the tables. None: all rows are looked at instead."""
+        begun = time.monotonic()
         if self._moved is None:
             self._look()
-        self._took = time.monotonic() - self._begun
+        self._took = time.monotonic() - begun
 
     def _tail(self, table: str) -> dict[int, TailRow]:
-        """The rows from the first one on that was last looked at; without that, only the last ones."""
-        known = self._last.tails.get(table) if self._last is not None else None
-        first = min(known, default=_FIRST_PLACE) if known is not None else _FIRST_PLACE
+        """The rows from the first one that was looked at last time to the end, or the last `_TAIL_ROWS` if none was."""
+        known = self._known_tails.get(table)
+        first = min(known or (), default=_FIRST_PLACE)
         most = _TAIL_ROWS if known is None else _NO_LIMIT
         query = f"SELECT rowid AS place, id, session_id, time_updated FROM {table} WHERE rowid >= ? ORDER BY rowid DESC LIMIT ?"  # noqa: S608  # constants
         try:
@@ -91,10 +93,10 @@ class ChangedRows:
         except sqlite3.OperationalError as error:  # a table without row numbers
             raise LookupError(table) from error
 
-    def _last_moved(self) -> set[str] | None:
+    def _moved_at_ends(self) -> set[str] | None:
         moved: set[str] = set()
         for table, there in self._tails.items():
-            known = self._last.tails.get(table) if self._last is not None else None
+            known = self._known_tails.get(table)
             if known is None:
                 return None
             last = max(known, default=None)
@@ -134,7 +136,7 @@ class ChangedRows:
         return session_id in self._hot or before != self._digest(session_id)
 
     def note(self, session_id: str, session: JsonObject) -> None:
-        """The session was read."""
+        """The session was read. Keeps what tells next time whether it has changed, unless it is still being written."""
         if self._moved is not None:
             if not all(
                 self._is_settled(row[2])

@@ -34,6 +34,8 @@ HELD_S = 3.0
 """How long a snapshot is held. Tools wait about five seconds for each other."""
 _WAIT_S = 0.05
 """How long a lock of the tool is waited for."""
+_READERS_S = 60.0
+"""How long our own snapshots are waited for. Each is held for `HELD_S`, and then as long as it takes to copy."""
 _PAUSE_S = 0.01
 _SHARED_AT, _SHARED_BYTES = 0x40000002, 510
 """The bytes of a database that are locked by all who use it, and by one who wants it alone."""
@@ -50,14 +52,16 @@ Told = Callable[[sqlite3.Connection], Iterator[Event]]
 
 @contextmanager
 def written(path: str) -> Iterator[None]:
-    """While this process writes to a tool's database itself: SQLite has one index for all connections of a process, and that of a
-    snapshot cannot be written. Waits until there are no snapshots of the file, which is soon.
+    """Enter this to write to a tool's database: all connections of a process share the log's index, which is read-only while there
+    is a snapshot. Waits for the snapshots of the file to end, which they do within seconds. OperationalError if they do not.
     """
     path = os.path.realpath(path)
     with _users:
         _written[path] += 1
-        _users.wait_for(lambda: not _read[path])
     try:
+        with _users:
+            if not _users.wait_for(lambda: not _read[path], _READERS_S):
+                raise sqlite3.OperationalError("sessiond is still reading it")
         yield
     finally:
         with _users:

@@ -21,17 +21,11 @@ from sessiond.importers.opencode import OpenCode
 from sessiond.importers.record import MessageRecord, RowsRead, Same, SessionStart, Unknown, open_source
 from sessiond.service.grown_session import Grown
 from sessiond.service.sources import Sources
+from tests.importers.opencode_tables import SCHEMA
 from tests.importers.test_reads_on import same
 from tests.service.test_intake import Served
 from tests.suite.explore import SEED, seeds
 
-SCHEMA = """
-PRAGMA journal_mode = WAL;
-CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, title TEXT, directory TEXT,
-  time_created INTEGER, time_updated INTEGER);
-CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
-CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
-"""
 NEW = """
 CREATE TABLE session_v2 (id TEXT PRIMARY KEY, parent_id TEXT, fork_session_id TEXT, title TEXT, directory TEXT,
   time_created INTEGER, time_updated INTEGER);

@@ -225,6 +225,17 @@ def test_what_this_process_writes_waits_for_what_it_reads(writer: Writer) -> Non
     assert {number for table, number, _ in found(list(reading(writer.path))) if table == "first"} == {"7"}
 
 
+def test_a_reader_that_does_not_end_is_not_waited_for(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wants to write is told, and others may read it where it is afterwards."""
+    monkeypatch.setattr(database_in_use, "_READERS_S", 0.05)
+    events = reading(writer.path)
+    next(events)
+    with pytest.raises(sqlite3.OperationalError, match="still reading"), written(str(writer.path)):
+        pass
+    list(events)
+    assert check(list(reading(writer.path)))
+
+
 # Random lives
 
 

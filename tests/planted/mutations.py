@@ -3591,8 +3591,8 @@ MUTATIONS = [
     Planted(
         "llm's database cannot be written while it is read",
         "importers/database_in_use.py",
-        "        _users.wait_for(lambda: not _read[path])\n",
-        "        pass\n",
+        "            if not _users.wait_for(lambda: not _read[path], _READERS_S):\n",
+        "            if False:\n",
         ("tests/importers/test_databases_in_use.py", "-k", "this_process_writes"),
     ),
     Planted(
@@ -3622,6 +3622,20 @@ MUTATIONS = [
         "        self._sources.copied.pop(file.found.path, None)\n",
         "",
         ("tests/daemon/test_follow.py", "-k", "must_be_copied"),
+    ),
+    Planted(
+        "a reader that does not end keeps a copy from being written for good",
+        "importers/database_in_use.py",
+        "if not _users.wait_for(lambda: not _read[path], _READERS_S):",
+        "if not _users.wait_for(lambda: not _read[path]):",
+        ("tests/importers/test_databases_in_use.py", "-k", "not_waited_for"),
+    ),
+    Planted(
+        "who gave up writing keeps a database from being read where it is",
+        "importers/database_in_use.py",
+        "    try:\n        with _users:\n            if not",
+        "    with _users:\n        if not _users.wait_for(lambda: not _read[path], _READERS_S):\n            raise sqlite3.OperationalError\n    try:\n        with _users:\n            if not",
+        ("tests/importers/test_databases_in_use.py", "-k", "not_waited_for"),
     ),
     # Only what changed in a database is read
     Planted(
