@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -114,8 +115,9 @@ async def test_a_digest_waits_for_others_for_a_moment(tmp_path: Path, monkeypatc
     path = str(tmp_path / "imports.db")
     ledger, other = SourceLedger(path), SourceLedger(path)
     await ledger.keep("default", "s", "/file", DIGEST)
-    while await other.digest("default", "s", "/file") is None:
-        pass
+    async with asyncio.timeout(10):  # pytest's own limit may be raised in a callback of the loop, which only reports it
+        while await other.digest("default", "s", "/file") is None:
+            pass
     await ledger.close()
     await other.close()
 
