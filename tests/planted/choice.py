@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.planted.mutations import Planted
+from tests.planted.planting import Planted
 
 ROOT = Path(__file__).resolve().parents[2]
 NEAR = 20

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.planted.choice import NEAR, OTHERS, changed_since_release, chosen, commits
-from tests.planted.mutations import MUTATIONS, Planted
+from tests.planted.mutations import MUTATIONS
+from tests.planted.planting import Planted, plant
 from tests.suite.tiers import Tier
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,14 +46,12 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_the_table_is_worth_its_name() -> None:
-    """At least 25 bugs, each with its own name, each really a change of what is there once, each with tests that exist."""
+    """At least 25 bugs, each with its own name, each really a change of what is there once in its function, each with tests that exist."""
     assert len(MUTATIONS) >= 25
     assert len({one.name for one in MUTATIONS}) == len(MUTATIONS)
     for one in MUTATIONS:
         assert one.old != one.new
-        assert (ROOT / "sessiond" / one.file).read_text().count(one.old) == 1, (
-            f"{one.file} has changed: plant {one.name!r} anew"
-        )
+        plant(one, ROOT / "sessiond")
         assert all((ROOT / test).exists() for test in one.tests if test.startswith("tests/")), one.name
 
 
@@ -83,12 +82,12 @@ def test_those_near_a_change_are_planted_and_ten_others_in_turn() -> None:
 
 def test_a_planted_bug_is_caught(bug: Planted, original: Path) -> None:
     """The few tests that are named for it fail, because of it, in a copy of the program that has it."""
-    source = (original / "sessiond" / bug.file).read_text()
+    file, text = plant(bug, original / "sessiond")
     copy = original.parent / str(bug)
     shutil.copytree(original, copy, copy_function=os.link)
-    planted = copy / "sessiond" / bug.file
+    planted = copy / file.relative_to(original)
     planted.unlink()  # it is a link to the original
-    planted.write_text(source.replace(bug.old, bug.new))
+    planted.write_text(text)
     command = [
         sys.executable,
         "-m",

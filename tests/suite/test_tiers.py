@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripts import promises_tiers
+from scripts import promises
 from tests.shell import ROOT
 from tests.suite import needs
 from tests.suite.selection import dealt
@@ -115,12 +115,18 @@ def test_the_installer_needs_no_more_than_python() -> None:
 
 
 def test_each_promise_names_its_tier() -> None:
-    """`python -m scripts.promises_tiers` writes them. Each names at least one test."""
-    page = promises_tiers.PAGE.read_text()
-    assert promises_tiers.with_tiers(page) == page, "run python -m scripts.promises_tiers"
+    """`python -m scripts.promises` writes them. Each names at least one test."""
+    page = promises.PAGE.read_text()
+    assert promises.with_tiers(page) == page, "run python -m scripts.promises"
     rows = page.partition("| --- | --- | --- | --- | --- |\n")[2].partition("\n\n")[0].splitlines()
     assert len(rows) > 70
     assert all(row.split(" | ")[2] for row in rows)
+
+
+def test_the_planted_bugs_of_each_promise_are_listed() -> None:
+    assert promises.BUGS_PAGE.read_text() == promises.bugs_page(promises.PAGE.read_text()), (
+        "run python -m scripts.promises"
+    )
 
 
 def test_two_files_of_tests_have_one_name_only_in_packages() -> None:
