@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from sessiond.cli.output import ENDED, one_line
+from sessiond.cli.output import ENDED, one_line, reason
 from sessiond.cli.streams import OutputFailed
 from sessiond.client.failures import AnswerLost, NotText
 from sessiond.endpoint import APP, NoHome
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         hint = "use a UTF-8 locale, for example LC_ALL=C.UTF-8"
         return complain(f"the locale's encoding ({error.encoding}) cannot represent a file name", hint, EX_FAILED)
     except OSError as error:
-        return complain(str(error), None, EX_FAILED)
+        return complain(reason(error), None, EX_FAILED)
     return result if isinstance(result, int) else 0
 
 

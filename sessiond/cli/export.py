@@ -12,7 +12,7 @@ import click
 
 from sessiond.cli import EX_FAILED, options
 from sessiond.cli.client import connect
-from sessiond.cli.output import ENDED, clean, count, one_line, print_json, say
+from sessiond.cli.output import ENDED, clean, count, one_line, print_json, reason, say
 from sessiond.client.blocking import Sessiond
 from sessiond.client.failures import AnswerLost
 from sessiond.client.types import Exported
@@ -24,11 +24,24 @@ if TYPE_CHECKING:
 Result = tuple[str, Exported]
 """The id of a session, and what its export made."""
 FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic")
+_SHORT = {"md": "markdown", "txt": "text"}
+_ENDINGS = {
+    ".md": "markdown", ".markdown": "markdown", ".org": "org", ".html": "html", ".htm": "html", ".txt": "text",
+    ".jsonl": "jsonl", ".openai.json": "openai", ".anthropic.json": "anthropic", ".json": "json",
+}  # fmt: skip
+"""What a file is called -> what is written into it, where no format is given."""
+
+
+def _format(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
+    return None if given is None else _SHORT.get(given, given)
 
 
 @click.command("export", short_help="Export sessions as Markdown, Org, HTML, JSON, ...")
 @click.argument("session_ids", metavar="[ID]...", nargs=-1, shell_complete=options.sessions)
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="markdown", show_default=True)
+@click.option(
+    "-f", "--format", "form", type=click.Choice((*FORMATS, *_SHORT)), callback=_format,
+    help="By default what the ending of --output says (.md, .org, .html, .txt, .jsonl, .json), else markdown.",
+)  # fmt: skip
 @click.option(
     "-o",
     "--output",
@@ -41,7 +54,7 @@ FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthro
 @options.filters
 @options.as_json
 def command(
-    session_ids: tuple[str, ...], form: str, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
+    session_ids: tuple[str, ...], form: str | None, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
     **given: Any,
 ) -> int:  # fmt: skip
     """Export sessions to another format: those named, or all that match the filters. "jsonl" and "json" lose nothing.
@@ -63,6 +76,7 @@ def command(
         ids = list(session_ids) or _found(client, given, everything)
         several = len(ids) != 1 or not session_ids
         folder = several or (output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output))))
+        form = form or _by_ending(None if folder else output)
         if several and form == "html" and output is None and not as_json:
             raise click.UsageError("Several HTML pages cannot go to one output: name a folder with --output.")
         exporter = Exporter(client, form, redact=redact, overwrite=overwrite)
@@ -78,6 +92,11 @@ def command(
         results = [("", _array(results))]
     _tell(exporter.blanked, results, alone=not several, redact=redact, as_json=as_json)
     return EX_FAILED if failed else 0
+
+
+def _by_ending(output: str | None) -> str:
+    name = (output or "").lower()
+    return next((form for ending, form in _ENDINGS.items() if name.endswith(ending)), "markdown")
 
 
 def _found(client: Sessiond, given: dict[str, Any], everything: bool) -> list[str]:
@@ -104,8 +123,10 @@ def _each(
             if alone:
                 raise
             failed = True
-            reason = ENDED if isinstance(error, AnswerLost) else str(error)
-            print(one_line(f"sessiond: {session_id}: {reason}"), file=sys.stderr)
+            why = (
+                ENDED if isinstance(error, AnswerLost) else reason(error) if isinstance(error, OSError) else str(error)
+            )
+            print(one_line(f"sessiond: {session_id}: {why}"), file=sys.stderr)
     return results, failed
 
 

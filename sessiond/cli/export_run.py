@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable
 
@@ -73,6 +74,11 @@ class Exporter:
         from sessiond.fs import RealFileSystem, atomic_write
 
         self._check(path)
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            if os.path.exists(folder):
+                raise InvalidParams(f"{folder} is not a folder", hint="choose another place")
+            raise InvalidParams(f"there is no folder {folder}", hint=f"make it with `mkdir -p {shlex.quote(folder)}`")
         fs = RealFileSystem()
         there = fs.stat(path) if self._overwrite else None
         if self._overwrite:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -67,6 +68,13 @@ def note(text: str) -> None:
     """One line for people next to output for a script: on standard error, after what was printed so far."""
     sys.stdout.flush()
     print(f"sessiond: {clean(text)}", file=sys.stderr)
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused something, as other commands of a shell say it: without the number of the error."""
+    if error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{os.fsdecode(error.filename)}: {error.strerror}"
 
 
 def count(number: int, noun: str) -> str:

@@ -185,3 +185,41 @@ def test_a_dash_that_will_not_do(home: Shell, arguments: tuple[str, ...]) -> Non
     done = home(*arguments)
     assert (done.code, done.out) == (2, "")
     assert "name a file (./- for one called that)" in " ".join(done.err.split())
+
+
+def test_the_ending_of_the_file_decides_where_no_format_is_given(talks: Shell, tmp_path: Path) -> None:
+    """A format that is given counts before it; a folder has no ending. `md` and `txt` are formats, too."""
+    endings = {
+        ".md": "markdown", ".markdown": "markdown", ".org": "org", ".html": "html", ".HTM": "html", ".txt": "text",
+        ".jsonl": "jsonl", ".json": "json", ".openai.json": "openai", ".anthropic.json": "anthropic", ".other": "markdown", "": "markdown",
+    }  # fmt: skip
+    for ending, form in endings.items():
+        target = tmp_path / f"talk{ending}"
+        assert talks("export", "one", "-o", str(target)).code == 0
+        assert target.read_text() == talks("export", "one", "-f", form).out, ending
+    for short, form in (("md", "markdown"), ("txt", "text")):
+        target = tmp_path / f"{short}.html"
+        assert talks("export", "one", "-f", short, "-o", str(target)).code == 0
+        assert target.read_text() == talks("export", "one", "-f", form).out
+    assert talks("export", "one", "three", "-o", str(tmp_path / "all.html")).code == 0
+    assert sorted(os.listdir(tmp_path / "all.html")) == ["one.md", "three.md"]
+
+
+@pytest.mark.parametrize("more", [(), ("--overwrite",), ("--redact",)])
+def test_a_place_that_is_not_there_is_told_in_words(talks: Shell, tmp_path: Path, more: tuple[str, ...]) -> None:
+    """And what to do: a missing folder, a file in its place, and what the system refuses."""
+    (tmp_path / "file").write_text("")
+    missing = tmp_path / "not here" / "x.md"
+    done = talks("export", "one", "-o", str(missing), *more)
+    said = f"sessiond: there is no folder {missing.parent}; make it with `mkdir -p '{missing.parent}'`\n"
+    assert (done.code, done.out, done.err.removeprefix("blanked: nothing\n")) == (1, "", said)
+    for wrong, said in (
+        (tmp_path / "file" / "x.md", f"{tmp_path / 'file'} is not a folder"),
+        (Path("/proc/none.md"), "No such file or directory"),
+        (tmp_path / ("n" * 300), "File name too long"),
+    ):
+        done = talks("export", "one", "-o", str(wrong), *more)
+        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1), done
+        assert said in done.err and "Errno" not in done.err
+    several = talks("export", "one", "three", "-o", str(tmp_path / "file" / "deep"), *more)
+    assert (several.code, several.err.count("Not a directory"), "Errno" in several.err) == (1, 2, False)

@@ -4072,4 +4072,26 @@ MUTATIONS = [
         "next(iter(self._kept))",
         ("tests/importers/test_reads_on.py", "-k", "too_many"),
     ),
+    # At a terminal
+    Planted(
+        "the ending of a file says nothing of its format",
+        "cli/export.py",
+        'if name.endswith(ending)), "markdown")',
+        'if name == ending), "markdown")',
+        ("tests/cli/test_export_command.py", "-k", "ending_of_the_file"),
+    ),
+    Planted(
+        "a missing folder is an error of the system",
+        "cli/export_run.py",
+        "        if not os.path.isdir(folder):\n",
+        "        if not folder:\n",
+        ("tests/cli/test_export_command.py", "-k", "told_in_words"),
+    ),
+    Planted(
+        "an error of the system has its number",
+        "cli/output.py",
+        "    if error.strerror is None:\n",
+        "    if error.errno is not None:\n",
+        ("tests/cli/test_export_command.py", "-k", "told_in_words"),
+    ),
 ]
