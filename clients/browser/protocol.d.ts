@@ -198,6 +198,7 @@ export interface Filter {
   archived?: boolean | null
   /** true: deleted sessions only. false or absent: no deleted sessions. */
   deleted?: boolean | null
+  /** A model's name, or a whole part of it: `opus`, `opus-4`. */
   model?: string | null
   cwd?: string | null
   /** RFC 3339; compared with `updatedAt`, inclusive. */
@@ -666,6 +667,7 @@ export interface SearchFilter {
   archived?: boolean | null
   /** true: deleted sessions only. false or absent: no deleted sessions. */
   deleted?: boolean | null
+  /** A model's name, or a whole part of it: `opus`, `opus-4`. */
   model?: string | null
   cwd?: string | null
   /** RFC 3339; compared with `updatedAt`, inclusive. */

@@ -120,7 +120,7 @@ def session_conditions(
     if wanted.store is not None:
         conditions.add("s.store = ?", wanted.store)
     if wanted.model is not None:
-        conditions.add("s.model = ?", wanted.model)
+        conditions.add("names_model(s.model, ?)", wanted.model)
     if wanted.cwd is not None:
         conditions.add(*_of_folder(wanted.cwd))
     for tag in wanted.tags:
@@ -145,7 +145,7 @@ def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, in
         and (info.archived or not (wanted.deleted and wanted.archived))
         and wanted.session_id in (None, info.session_id)
         and wanted.store in (None, info.store)
-        and wanted.model in (None, info.model)
+        and (wanted.model is None or _is_of_model(info.model, wanted.model))
         and (wanted.cwd is None or _is_of_folder(info.cwd, wanted.cwd))
         and all(tag in info.tags for tag in wanted.tags)
         and (wanted.since is None or updated >= wanted.since)
@@ -154,6 +154,12 @@ def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, in
         and wanted.tool in (None, tool_of(info.metadata))
         and (wanted.parent is None or (info.parent or {}).get("sessionId") == wanted.parent)
     )
+
+
+def _is_of_model(model: str | None, asked: str) -> bool:
+    from sessiond.index.model_names import names_model  # few lists are of a model
+
+    return names_model(model, asked)
 
 
 def _is_of_folder(cwd: str | None, asked: str) -> bool:

@@ -14,9 +14,9 @@ import msgspec
 
 from sessiond.folders import is_within
 from sessiond.index.filters import CheckedFilter, Conditions, session_conditions
+from sessiond.index.model_names import names_model
 from sessiond.index.query import Atom, PhraseTerm, Query, Where
 from sessiond.index.schema import MESSAGE, NAME, ZONE_BITS, zone
-from sessiond.index.tokens import words
 
 _AT = {NAME: "(SELECT updated FROM session WHERE no = doc.session)", MESSAGE: "doc.at"}
 """The time of a document: for a session's name, when the session last changed."""
@@ -165,7 +165,7 @@ class _Compiler:
             return self.conditions.bind(
                 "doc.session IN (SELECT no FROM tag WHERE tag IN (SELECT value FROM json_each(?)))", tags
             )
-        matches = {"cwd": is_within, "model": _names_model, "store": str.__eq__}[where.key]
+        matches = {"cwd": is_within, "model": names_model, "store": str.__eq__}[where.key]
         among = self._among(
             f"SELECT DISTINCT {where.key} FROM session WHERE {where.key} IS NOT NULL",  # noqa: S608
             lambda found: matches(found, text),
@@ -175,9 +175,3 @@ class _Compiler:
 
     def _among(self, sql: str, matches: Callable[[str], bool]) -> str:
         return json.dumps([value for (value,) in self._db.execute(sql) if matches(value)])
-
-
-def _names_model(model: str, asked: str) -> bool:
-    """Matches a whole part of the model's name, or several consecutive ones: `opus`, `opus-4`."""
-    wanted = words(asked)
-    return f" {' '.join(wanted)} " in f" {' '.join(words(model))} " if wanted else model == asked

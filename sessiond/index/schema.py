@@ -99,6 +99,7 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA temp_store = MEMORY")
         db.create_function("folder_key", 1, _folder_key, deterministic=True)
+        db.create_function("names_model", 2, _names_model, deterministic=True)
         if reading:
             db.execute("PRAGMA cache_size = -32768")
             db.execute("PRAGMA query_only = ON")  # no mmap: truncation of the file would kill the daemon
@@ -161,6 +162,12 @@ def _folder_key(cwd: object) -> str | None:
     from sessiond.index.functions import key_of  # few lists are of a folder, and none is at the start
 
     return key_of(cwd)
+
+
+def _names_model(model: object, asked: object) -> bool:
+    from sessiond.index.functions import is_of_model  # likewise
+
+    return is_of_model(model, asked)
 
 
 def reopen(path: str) -> sqlite3.Connection:

@@ -188,6 +188,7 @@ class Filter(Wire, omit_defaults=True):
     deleted: bool | None = None
     """true: deleted sessions only. false or absent: no deleted sessions."""
     model: str | None = None
+    """A model's name, or a whole part of it: `opus`, `opus-4`."""
     cwd: str | None = None
     since: str | None = None
     """RFC 3339; compared with `updatedAt`, inclusive."""

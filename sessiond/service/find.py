@@ -279,10 +279,10 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
-    name, cwd = wanted.get("name"), wanted.get("cwd")
+    name, cwd, model = wanted.get("name"), wanted.get("cwd"), wanted.get("model")
     return (
         all(tag in info.tags for tag in wanted.get("tags", []))
-        and wanted.get("model") in (None, info.model)
+        and (model is None or _is_of_model(info.model, str(model)))
         and (cwd is None or _is_of_folder(info.cwd, str(cwd)))
         and (name is None or name.casefold() in (info.name or "").casefold())
         and wanted.get("since", "") <= info.updated_at
@@ -291,6 +291,12 @@ def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
         and wanted.get("tool") in (None, tool_of(info.metadata))
         and wanted.get("parent") in (None, (info.parent or {}).get("sessionId"))
     )
+
+
+def _is_of_model(model: str | None, asked: str) -> bool:
+    from sessiond.index.model_names import names_model  # few lists of the trash are of a model
+
+    return names_model(model, asked)
 
 
 def _is_of_folder(cwd: str | None, asked: str) -> bool:

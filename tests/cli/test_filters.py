@@ -129,3 +129,29 @@ def test_a_folder_of_windows(home: Shell) -> None:
     assert home("search", "-l", "--cwd", "//HOST/share/app", "lock").out.split() == ["net"]
     home("new", "--id", "made", "--cwd", r"D:\work")
     assert home("show", "--json", "made").json["session"]["cwd"] == r"D:\work"
+
+
+def test_a_model_is_asked_for_in_one_way(home: Shell) -> None:
+    """By its name or whole parts of it, in any case: as an option of a list and of a search, as a word, and in the trash."""
+    with home.client() as client:
+        for session_id, model in (("a", "claude-opus-4"), ("b", "Opus 4.1"), ("c", "opusculum"), ("d", None)):
+            said = [{"role": "user", "content": "lock"}]
+            client.call("session/new", {"sessionId": session_id, "model": model, "messages": said})
+
+    def listed(*arguments: str) -> set[str]:
+        return {info["sessionId"] for info in home("list", "--json", *arguments).json["sessions"]}
+
+    for asked, expected in (
+        ("opus", {"a", "b"}),
+        ("OPUS-4", {"a", "b"}),
+        ("claude-opus-4", {"a"}),
+        ("pus", set()),
+        ("opusculum", {"c"}),
+    ):
+        assert set(home("search", "-l", f"model:{asked}", "lock").out.split()) == expected, asked
+        assert set(home("search", "-l", "--model", asked, "lock").out.split()) == expected, asked
+        assert set(home("search", "-l", "--model", asked, "-E", "l.ck").out.split()) == expected, asked
+        assert listed("--model", asked) == expected, asked
+        assert {one["sessionId"] for one in home("export", "--model", asked, "--json").json["sessions"]} == expected
+    home("rm", "a", "c")
+    assert len(listed("--deleted", "--model", "opus")) == 1

@@ -4094,4 +4094,18 @@ MUTATIONS = [
         "    if error.errno is not None:\n",
         ("tests/cli/test_export_command.py", "-k", "told_in_words"),
     ),
+    Planted(
+        "a list of a model wants its whole name",
+        "index/filters.py",
+        'conditions.add("names_model(s.model, ?)", wanted.model)',
+        'conditions.add("s.model = ?", wanted.model)',
+        ("tests/cli/test_filters.py", "-k", "asked_for_in_one_way"),
+    ),
+    Planted(
+        "a list of the trash wants the whole name of a model",
+        "service/find.py",
+        "_is_of_model(info.model, str(model))",
+        "info.model == model",
+        ("tests/cli/test_filters.py", "-k", "asked_for_in_one_way"),
+    ),
 ]
