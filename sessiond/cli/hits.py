@@ -17,6 +17,8 @@ from sessiond.client.blocking import Sessiond
 from sessiond.client.types import Hit
 from sessiond.errors import SessiondError
 
+_TAB = 4
+
 
 class Line(NamedTuple):
     """A line of a hit's text. `ranges`: what matched in it; empty for a context line, or a hit without a position."""
@@ -122,10 +124,12 @@ def _whole(client: Sessiond, hit: Hit) -> str:
 
 
 def _painted(paint: Paint, line: Line) -> str:
+    """Indented as it is in the text. A tab becomes blanks, because a script takes it for the end of a column."""
     text = in_place(line.text)
     blank = len(text) - len(text.lstrip())
+    indent = in_place(line.text[:blank].expandtabs(_TAB))
     moved = [(max(0, a - blank), b - blank) for a, b in line.ranges if b > blank]
-    return paint.ranges(text[blank:], moved, MATCH).rstrip()
+    return (indent + paint.ranges(text[blank:], moved, MATCH)).rstrip()
 
 
 def _number(hit: Hit) -> str:

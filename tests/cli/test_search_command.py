@@ -45,7 +45,7 @@ def test_a_line_a_match_for_scripts(talk: Shell) -> None:
     """Session, number, role, time and the line that matches, with tabs between; every matching line of a message."""
     rows = [line.split("\t") for line in talk("search", "needle", "role:user").out.splitlines()]
     assert [[row[0], row[1], row[2], row[4]] for row in rows] == [
-        ["hay", "#1", "user", "the needle is here"],
+        ["hay", "#1", "user", "    the needle is here"],
         ["hay", "#1", "user", "needle again"],
     ]
 
@@ -92,10 +92,10 @@ def test_context_lines(talk: Shell) -> None:
         found = talk("search", "needle role:user", *options).out.splitlines()
         return [line.split("\t")[-1] for line in found]
 
-    assert lines("-A1") == ["the needle is here", "third line", "needle again", "last line", "--"][:4]
-    assert lines("-B1") == ["first line", "the needle is here", "third line", "needle again"]
-    assert lines("-C5") == TEXT.replace("\t", "").split("\n")
-    assert lines("-C1", "-A0") == ["first line", "the needle is here", "third line", "needle again"]
+    assert lines("-A1") == ["    the needle is here", "third line", "needle again", "last line", "--"][:4]
+    assert lines("-B1") == ["first line", "    the needle is here", "third line", "needle again"]
+    assert lines("-C5") == TEXT.replace("\t", "    ").split("\n")
+    assert lines("-C1", "-A0") == ["first line", "    the needle is here", "third line", "needle again"]
 
 
 def test_context_of_several_hits_is_parted(talk: Shell) -> None:
@@ -221,3 +221,15 @@ def test_colour_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert colored("always")
     assert Paint(on=False).ranges("abc", [(1, 2)]) == "abc"
     assert Paint(on=True).ranges("abc", [(1, 2)]) == f"a{RED}b{END}c"
+
+
+def test_what_is_found_stays_indented(home: Shell) -> None:
+    """At a terminal and in a pipe, with the match in its place; blanks after the text go."""
+    code = "def f():\n    if needle:\n\t\tneedle()  \n \tneedle\n"
+    with home.client() as client:
+        client.call("session/new", {"sessionId": "x", "messages": [{"role": "user", "content": code}]})
+    expected = ["    if needle:", "        needle()", "    needle"]
+    assert [line.split("\t")[-1] for line in home("search", "needle").out.splitlines()] == expected
+    shown = on_terminal(home, "search", "needle")[1]
+    for line in expected:
+        assert f"\n  {line.replace('needle', f'{RED}needle{END}')}\n" in shown
