@@ -18,7 +18,7 @@ from sessiond.fs import DiskFailed, Linked
 from sessiond.journal.writer import OnDurable
 from sessiond.limits import Limits
 from sessiond.model.session import Session
-from sessiond.model.values import timestamp
+from sessiond.model.values import join_wire_id, timestamp
 from sessiond.store.file_state import FileState
 from sessiond.store.files import Print, StoreFiles, linked
 from sessiond.store.port import StoreProblem
@@ -124,6 +124,16 @@ class StoreContext:
 
     def not_found(self, local_id: str) -> SessionNotFound:
         return SessionNotFound(f"no session {local_id!r} in the store {self.name!r}")
+
+    async def no_file(self, local_id: str) -> SessionNotFound:
+        """The error for a session without a file, which says so if it is in the trash."""
+        if not await self.run(self.trash.holds, local_id):
+            return self.not_found(local_id)
+        wire_id = join_wire_id(self.name, local_id)
+        return SessionNotFound(
+            f"no session {local_id!r} in the store {self.name!r}: it is in the trash",
+            hint=f"`sessiond restore {wire_id}` brings it back",
+        )
 
     def gone_away(self) -> Unavailable:
         return Unavailable(

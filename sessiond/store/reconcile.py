@@ -141,7 +141,7 @@ class Merging:
         created = next((change for change in known.pending if isinstance(change, Created)), None)
         if self._main not in snapshot.files and created is None:
             await self._keep_orphan()
-            raise self._around.not_found(known.local_id)
+            raise await self._around.no_file(known.local_id)
         if known.recovered:
             await self._cut_torn(snapshot, created)
         if self._main not in snapshot.files:

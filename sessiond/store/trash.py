@@ -302,6 +302,11 @@ class Trash:
         return gone
 
     @_alone
+    def holds(self, trash_id: str) -> bool:
+        """Whether there is an entry, readable or not."""
+        return self.fs.has_name(self._path(trash_id))
+
+    @_alone
     def info(self, trash_id: str) -> Trashed | None:
         """One entry; None if it does not exist. BadFile."""
         meta = self._meta(trash_id)

@@ -155,3 +155,20 @@ def test_a_model_is_asked_for_in_one_way(home: Shell) -> None:
         assert {one["sessionId"] for one in home("export", "--model", asked, "--json").json["sessions"]} == expected
     home("rm", "a", "c")
     assert len(listed("--deleted", "--model", "opus")) == 1
+
+
+def test_what_is_in_the_trash_is_said_to_be_there(home: Shell) -> None:
+    """By every command that wants it, also after a start of the daemon; not of what never was, or was deleted for good."""
+    for session_id in ("gone", "erased"):
+        home("new", "--id", session_id, "--name", session_id)
+        home("append", session_id, "x")
+    home("rm", "gone")
+    home("rm", "--permanent", "erased")
+    said = "no session 'gone' in the store 'default': it is in the trash; `sessiond restore gone` brings it back"
+    for command in (("show", "gone"), ("append", "gone", "y"), ("rename", "gone", "Z"), ("export", "gone"), ("stop",),
+                    ("show", "gone"), ("search", "--session", "gone", "x"), ("fork", "gone")):  # fmt: skip
+        done = home(*command)
+        assert command == ("stop",) or (done.code, done.out, done.err) == (1, "", f"sessiond: {said}\n"), command
+    for never in ("erased", "nosuch"):
+        assert "it is in the trash" not in home("show", never).err
+    assert home("restore", "gone").code == home("show", "gone").code == 0

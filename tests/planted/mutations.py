@@ -4108,4 +4108,18 @@ MUTATIONS = [
         "info.model == model",
         ("tests/cli/test_filters.py", "-k", "asked_for_in_one_way"),
     ),
+    Planted(
+        "what is in the trash is said to be nowhere",
+        "store/context.py",
+        "if not await self.run(self.trash.holds, local_id):",
+        "if local_id:",
+        ("tests/cli/test_filters.py", "-k", "said_to_be_there"),
+    ),
+    Planted(
+        "what is found is shown without its indentation",
+        "cli/hits.py",
+        "(indent + paint.ranges(text[blank:], moved, MATCH))",
+        "paint.ranges(text[blank:], moved, MATCH)",
+        ("tests/cli/test_search_command.py", "-k", "stays_indented"),
+    ),
 ]
