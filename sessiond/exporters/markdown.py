@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from sessiond.exporters import turns
+from sessiond.exporters.headings import is_below, lowered
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 
@@ -36,7 +37,7 @@ def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
     if session.notes:
         yield "\n## Notes\n"
     for note in session.notes:
-        yield f"\n### {escape(turns.one_line(note.heading))}\n\n{contained(parser, turns.readable(note.content))}\n"
+        yield f"\n### {escape(turns.one_line(note.heading))}\n\n{contained(parser, turns.readable(note.content), 3)}\n"
     if session.state:
         yield f"\n## State\n\n{fenced(turns.pretty(session.state), 'json')}\n"
     # Emacs does not look for local variables before a form feed.
@@ -49,7 +50,7 @@ def _turn(parser: MarkdownIt, message: Message) -> Iterator[str]:
     if answered := turns.called(message):
         yield f"\nResult of call {_code(answered)}\n"
     if thought := turns.thinking(message):
-        yield f"\n**Thinking**\n\n{_quoted(thought)}\n"
+        yield f"\n**Thinking**\n\n{_quoted(thought if len(thought) > _MAX_PARSED_CHARS else lowered(parser, thought, 2))}\n"
     for piece in turns.pieces(message):
         if isinstance(piece, turns.TextBlock):
             text = piece.text
@@ -74,8 +75,10 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{_WORD.sub('', language)}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def contained(parser: MarkdownIt, text: str) -> str:
-    """A message's Markdown, changed so that it neither swallows what follows nor contains raw HTML."""
+def contained(parser: MarkdownIt, text: str, above: int = 2) -> str:
+    """A message's Markdown, changed so that it neither swallows what follows nor contains raw HTML. `above`: the level of the
+    heading over it, below which its own headings are.
+    """
     text = text.strip("\n")
     if not text.strip():
         return ""
@@ -85,8 +88,11 @@ def contained(parser: MarkdownIt, text: str) -> str:
     if any(_has_html(token) for token in tokens):
         text = _without_tags(text, tokens)
         tokens = parser.parse(text)
+    if not is_below(tokens, above):
+        text = lowered(parser, text, above)
+        tokens = parser.parse(text)
     for candidate in (text, _closed(text, tokens)):
-        if _ends_by_itself(parser, candidate):
+        if _ends_by_itself(parser, candidate, above):
             return candidate
     return fenced(text, "text")
 
@@ -120,8 +126,8 @@ def _closed(text: str, tokens: list[Token]) -> str:
     return f"{text}\n{last.markup}"
 
 
-def _ends_by_itself(parser: MarkdownIt, text: str) -> bool:
-    """Whether a heading after the text is a heading, and no raw HTML is left."""
+def _ends_by_itself(parser: MarkdownIt, text: str, above: int) -> bool:
+    """Whether a heading after the text is a heading, and no raw HTML and no heading that is too high is left."""
     tokens = parser.parse(f"{text}\n\n## {_SENTINEL}\n")
     if any(_has_html(token) for token in tokens) or len(tokens) < 3:
         return False
@@ -131,6 +137,7 @@ def _ends_by_itself(parser: MarkdownIt, text: str) -> bool:
         and opening.level == 0
         and inline.content == _SENTINEL
         and closing.type == "heading_close"
+        and is_below(tokens[:-3], above)
     )
 
 

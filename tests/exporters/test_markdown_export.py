@@ -55,7 +55,7 @@ def test_a_fence_is_longer_than_any_inside(code: str) -> None:
 
 def test_ordinary_markdown_stays_as_it_was_written() -> None:
     """Fences, tables, lists and links are the message's own, to the letter."""
-    content = "# Head\n\n- a\n- b `<b>`\n\n```c\nint x < y;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nSee <https://example.org> and [x](y)."
+    content = "### Head\n\n- a\n- b `<b>`\n\n```c\nint x < y;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nSee <https://example.org> and [x](y)."
     assert content in text(session(message(1, content=content)), "markdown")
 
 
@@ -81,3 +81,29 @@ def test_names_do_not_change_the_document() -> None:
         shown = text(session(message(1), name=name, model=name), "markdown")
         assert "-*-" not in shown.split("\n")[0]
         assert headings(shown) == ["User · 2026-01-11 14:30:22 UTC"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(TEXTS | st.text(alphabet="#=-> \n\ta1.`", max_size=40), min_size=1, max_size=3), TEXTS)
+def test_an_outline_has_the_turns_and_nothing_beside_them(contents: list[str], thought: str) -> None:
+    """Whatever messages, thoughts and notes say, no heading of theirs is beside the heading of a turn or over it."""
+    made = session(*[message(n + 1, "assistant", content, thinking=thought) for n, content in enumerate(contents)])
+    tokens = parser().parse(text(made, "markdown"))
+    high = [tokens[n + 1].content for n, t in enumerate(tokens) if t.type == "heading_open" and t.tag in ("h1", "h2")]
+    assert len(high) == 1 + len(contents), high
+
+
+def test_headings_keep_their_order_below_the_turn() -> None:
+    """In quotes and lists, underlined and with marks at the end; code and everything else stays to the letter."""
+    code = "```sh\n# not a heading\n```\n\n    # nor this\n\n\\# nor this, #4"
+    for said, expected in (
+        (f"# One\n\n## Two #\n\n###### Six\n\n{code}", f"### One\n\n#### Two #\n\n###### Six\n\n{code}"),
+        ("Over\ntwo lines\n===\nText\n\nUnder #\n---\nText", "### Over two lines\nText\n\n#### Under # ####\nText"),
+        ("> # Quoted\n\n- ## In a list\n\n> Lined\n> ---", "> ### Quoted\n\n- #### In a list\n\n> #### Lined"),
+        ("## Alone", "### Alone"),
+        ("#### Deep\n\n##### Deeper", "#### Deep\n\n##### Deeper"),
+        ("#\n\n#\tTab", "###\n\n###\tTab"),
+        ("0\r1\r\n# Returns", "0\n1\n### Returns"),
+    ):
+        assert contained(parser(), said) == expected
+    assert contained(parser(), "# Of a note", 3) == "#### Of a note"
