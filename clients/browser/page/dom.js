@@ -1,6 +1,7 @@
 // Elements without markup in strings.
 
-/** An element: `h('button', { type: 'button', onclick }, 'Save')`. `on...` are listeners, `null` and `false` are left out. */
+/** An element: `h('button', { type: 'button', onclick }, 'Save')`. `on...` are listeners, `null` and `false` are left out.
+ * Children may be lists of children, to any depth. */
 export function h(name, attributes = {}, ...children) {
   const element = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) {
@@ -9,7 +10,7 @@ export function h(name, attributes = {}, ...children) {
     else if (key === 'class') element.className = value
     else element.setAttribute(key, value === true ? '' : String(value))
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false))
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false))
   return element
 }
 

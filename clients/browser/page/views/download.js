@@ -24,7 +24,7 @@ export function asMarkdown(message) {
 
 function textOf(block) {
   if (typeof block === 'string') return block
-  if (block?.type === 'text' && typeof block.text === 'string') return block.text
+  if (['text', 'input_text', 'output_text'].includes(block?.type) && typeof block.text === 'string') return block.text
   return fenced(json(block))
 }
 

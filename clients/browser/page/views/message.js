@@ -7,6 +7,8 @@ import { code, isPicture, markdown, plain } from './markdown.js'
 // A message's role may be the name of any property of objects.
 const ROLES = { __proto__: null, user: 'You', assistant: 'Assistant', system: 'System', tool: 'Tool' }
 const STATUS = { __proto__: null, streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
+const TEXTS = ['text', 'input_text', 'output_text']
+const PICTURES = ['image', 'image_url', 'input_image']
 const FEW = 2000 // from this many characters on, a growing text is drawn less often
 const SLOWLY_MS = 250
 
@@ -68,9 +70,9 @@ function parts(message) {
   const injected = message.metadata?.injected
   const content = typeof message.content === 'string' ? text(message, message.content) : message.content.map((block) => blockView(message, block))
   if (injected) found.push(folded('Added by the tool', content, 'injected'))
-  else found.push(...[content].flat())
+  else found.push(content)
   for (const call of message.toolCalls ?? []) found.push(callView(call.name, call.arguments))
-  return found
+  return found.flat(Infinity)
 }
 
 function text(message, content) {
@@ -82,24 +84,25 @@ function text(message, content) {
 function blockView(message, block) {
   if (typeof block === 'string') return text(message, block)
   if (typeof block !== 'object' || block === null) return folded('Block', code(JSON.stringify(block, null, 2)))
-  if (block.type === 'text' && typeof block.text === 'string') return text(message, block.text)
+  if (TEXTS.includes(block.type) && typeof block.text === 'string') return text(message, block.text)
   if (block.type === 'thinking' && typeof block.thinking === 'string') return folded('Thinking', plain(block.thinking), 'thinking')
   if (block.type === 'tool_use') return callView(block.name, block.input)
   if (block.type === 'tool_result') return folded('Result', resultView(message, block.content), 'result')
-  const picture = pictureOf(block)
+  const picture = PICTURES.includes(block.type) ? pictureOf(block) : null
   if (picture !== null) return picture
   return folded(oneLine(block.type ?? 'Block', 60), code(json(block)), 'block')
 }
 
 function resultView(message, content) {
   if (typeof content === 'string') return plain(content)
-  if (Array.isArray(content)) return content.map((block) => (block?.type === 'text' ? plain(String(block.text)) : blockView(message, block)))
+  if (Array.isArray(content)) return content.map((block) => (typeof block === 'string' ? plain(block) : TEXTS.includes(block?.type) ? plain(String(block.text)) : blockView(message, block)))
   return code(json(content))
 }
 
 function pictureOf(block) {
-  const source = block.source ?? {}
-  const url = source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : (block.image_url?.url ?? block.image_url ?? source.url)
+  const source = block.source ?? block
+  const inside = typeof source.data === 'string' && `data:${source.media_type ?? source.mimeType ?? block.mimeType};base64,${source.data}`
+  const url = inside || (block.image_url?.url ?? block.image_url ?? source.url)
   if (typeof url !== 'string') return null
   if (isPicture(url)) return h('img', { src: url, alt: oneLine(block.alt ?? 'Picture in this message'), loading: 'lazy' })
   if (/^https?:/i.test(url)) return h('a', { href: url, target: '_blank', rel: 'noopener noreferrer' }, `Picture: ${oneLine(url, 100)}`)

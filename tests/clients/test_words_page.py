@@ -1,0 +1,95 @@
+"""The words that the page shows are those that were said: all of each message, once, in order. In the real Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.clients.browsers import Web, browser, until, web
+from tests.clients.said import Words, called, letters, said
+from tests.home import Client
+from tests.importers.collected import CORPUS
+
+__all__ = ["browser", "web"]
+pytestmark = pytest.mark.timeout(600)
+
+SHOWN = """() => {
+  for (const fold of document.querySelectorAll('.message details')) fold.open = true
+  return [...document.querySelectorAll('.message')].map((article) => {
+    const body = article.querySelector('.body').cloneNode(true)
+    const calls = [...body.querySelectorAll('.call > summary')].map((one) => one.textContent)
+    for (const label of body.querySelectorAll('summary')) label.remove()
+    return [Number(article.dataset.seq), body.textContent, calls]
+  })
+}"""
+"""The seq, the text and the lines of the calls of each message in the document. Labels of folds are not words of it."""
+
+
+def differences(page: Page, messages: dict[int, dict[str, Any]]) -> Iterator[str]:
+    """What the page shows otherwise than it was said. Messages that it shows are taken out of `messages`, by their seq."""
+    page.evaluate(SHOWN)  # the end of a long text is drawn when it is unfolded
+    for seq, text, lines in page.evaluate(SHOWN):
+        message = messages.pop(seq, None)
+        if message is None:
+            continue
+        if letters(text) != said(message):
+            yield f"#{seq} {message['role']}\n  said  {said(message)[:300]}\n  shown {letters(text)[:300]}"
+        names = called(message)
+        if len(names) != len(lines) or not all(line.startswith(name) for name, line in zip(names, lines, strict=True)):
+            yield f"#{seq} calls\n  said  {names}\n  shown {lines}"
+
+
+def told(client: Client, session_id: str) -> dict[int, dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
+    more = True
+    while more:
+        read = client.call("session/read", sessionId=session_id, since=max(found, default=0), limit=500)
+        found |= {message["seq"]: message for message in read["messages"]}
+        more = read["hasMore"]
+    return found
+
+
+def wrong(web: Web, page: Page, session_id: str) -> list[str]:
+    messages = told(web.client(), session_id)
+    found: list[str] = []
+    while messages:
+        first = min(messages)
+        web.show(page, session_id, first)
+        until(page, "seq => document.querySelector(`.message[data-seq='${seq}']`) !== null", first)
+        found += differences(page, messages)
+        assert first not in messages
+    return [f"{session_id} {one}" for one in found]
+
+
+def test_what_was_said_is_shown(web: Web) -> None:
+    """Every kind of block, call, result, mark and status, and notes and state beside them."""
+    client, sessions = web.client(), Words(35).sessions()
+    for session_id, messages in sessions.items():
+        client.call("session/new", sessionId=session_id)
+        client.call("session/append", sessionId=session_id, messages=messages)
+    client.call("note/append", sessionId="marks", heading="Remember", content="note1 note2\nnote3")
+    client.call("state/set", sessionId="marks", values={"plan": {"steps": ["state1"]}})
+    page = web.open()
+    found = [one for session_id in sessions for one in wrong(web, page, session_id)]
+    assert not found, "\n".join(found)
+    web.show(page, "marks")
+    page.click(".aside summary")
+    beside = page.locator(".aside .inside")
+    expect(beside).to_contain_text("state1")
+    assert letters(beside.text_content() or "") == letters("Remember note1 note2 note3 plan steps state1")
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+@pytest.mark.parametrize("tool", ["cline", "claude-code", "codex", "pi", "aider"])
+def test_what_was_said_in_real_sessions_is_shown(web: Web, tool: str) -> None:
+    """Of Aider's, which are many and alike, every fortieth."""
+    client = web.client()
+    imported = client.call("session/import", path=str(CORPUS / tool))["sessions"]
+    assert imported
+    page = web.open()
+    step = 40 if tool == "aider" else 1
+    found = [line for one in imported[::step] for line in wrong(web, page, one["sessionId"])]
+    assert not found, "\n".join(found)
