@@ -89,7 +89,7 @@ def _piece(markdown: MarkdownIt, message: Message, piece: turns.TextBlock | turn
         return (
             _folded("Result", f"<pre>{_text(piece.text)}</pre>\n", turns.called(message)) if piece.text.strip() else ""
         )
-    return _prose(markdown, piece.text)
+    return _prose(markdown, piece.text, typed=message.role == "user")
 
 
 def _shown(parts: list[turns.ValueText]) -> str:
@@ -124,11 +124,13 @@ def _text(text: str) -> str:
     return escape(_NOT_IN_HTML.sub("\ufffd", text), quote=True)
 
 
-def _prose(markdown: MarkdownIt, text: str) -> str:
+def _prose(markdown: MarkdownIt, text: str, *, typed: bool = False) -> str:
+    """`typed`: a person wrote it, so that its line ends are line ends."""
     if not text.strip():
         return ""
     if len(text) > _MAX_PROSE_CHARS:
         return f'<div class="prose" dir="auto"><pre>{_text(text)}</pre></div>\n'
+    markdown.options["breaks"] = typed
     rendered = markdown.render(_NOT_IN_HTML.sub("\ufffd", text))
     return f'<div class="prose" dir="auto">\n{rendered}</div>\n'
 

@@ -102,9 +102,9 @@ class Words:
 
     def blocks(self) -> dict[str, Any]:
         """One of every kind, by its name."""
-        data = {"type": "base64", "media_type": "image/png", "data": PIXEL}
-        inner = [{"type": "text", "text": self.some()}, {"type": "image", "source": data}, self.some()]
-        deep = {"type": "tool_result", "tool_use_id": "deep", "content": [{"type": "text", "text": self.some()}]}
+        data: Any = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+        inner: Any = [{"type": "text", "text": self.some()}, {"type": "image", "source": data}, self.some()]
+        deep: Any = {"type": "tool_result", "tool_use_id": "deep", "content": [{"type": "text", "text": self.some()}]}
         return {
             "string": self.some(),
             "text": {"type": "text", "text": f"**{self.some()}** {self.some()}\n\n- {self.some()}\n- {self.some()}"},
@@ -130,7 +130,7 @@ class Words:
     def sessions(self) -> dict[str, list[dict[str, Any]]]:
         """Messages of each session, by its id. Each fits into one screenful of the page's reading."""
         roles = ("user", "assistant", "tool", "system", "critic")
-        made = {
+        made: dict[str, list[dict[str, Any]]] = {
             f"blocks-{role}": [{"role": role, "content": [block, self.some()]} for block in self.blocks().values()]
             for role in roles
         }
@@ -150,7 +150,13 @@ class Words:
 
     def _called(self, count: int) -> Iterator[dict[str, Any]]:
         """Calls that follow each other, some in one message, and their results; one fails, one never answers."""
-        arguments = ({"path": self.some()}, self.some(), {"n": 1, "all": [self.some()]}, {"list": [self.some()]}, {})
+        arguments: tuple[Any, ...] = (
+            {"path": self.some()},
+            self.some(),
+            {"n": 1, "all": [self.some()]},
+            {"list": [self.some()]},
+            {},
+        )
         calls = [
             {"id": f"{count}-{nth}", "name": f"tool{nth}", "arguments": one}
             for nth, one in enumerate(arguments[:count])

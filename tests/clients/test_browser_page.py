@@ -248,6 +248,29 @@ def test_a_session_is_read_comfortably(web: Web) -> None:
     expect(page.locator(".aside")).to_contain_text('"steps"')
 
 
+def test_days_and_typed_lines(web: Web) -> None:
+    """Each day stands once, above its first message, also where messages of the day before are read later; the line ends of a
+    person are kept, those of an answer are Markdown's.
+    """
+    client = web.client()
+    client.call("session/new", sessionId="s")
+    first, second = "2026-03-01T22:40:00.000Z", "2026-03-02T22:24:00.000Z"
+    old = [{"role": "user", "content": f"old {number}", "timestamp": first} for number in range(100)]
+    new = [{"role": role, "content": "one\ntwo", "timestamp": second} for role in ("user", "assistant")]
+    client.call("session/append", sessionId="s", messages=[*old, *new])
+    page = web.open()
+    web.show(page, "s")
+    days = page.locator(".messages .day")
+    expect(days).to_have_text(["Sunday, 1 March 2026", "Monday, 2 March 2026"])
+    assert days.last.evaluate("one => one.nextElementSibling.dataset.seq") == "101"
+    expect(page.locator("[data-seq='101'] br")).to_have_count(1)
+    expect(page.locator("[data-seq='102'] br")).to_have_count(0)
+    page.evaluate("document.querySelector('.scroll').scrollTop = 0")
+    page.wait_for_selector("[data-seq='1']", state="attached")
+    expect(days).to_have_text(["Sunday, 1 March 2026", "Monday, 2 March 2026"])
+    assert days.first.evaluate("one => one.nextElementSibling.dataset.seq") == "1"
+
+
 def test_streaming_is_live(web: Web) -> None:
     """A reply is seen to grow, then to be done; one whose writer goes away is marked interrupted."""
     client = web.client()

@@ -185,6 +185,12 @@ def test_what_looks_like_an_image_but_is_none_is_not_embedded() -> None:
         assert "img" not in check(text(session(message(1, "user", [block])), "html")).counts
 
 
+def test_line_ends_that_a_person_typed_are_kept() -> None:
+    typed, answered = (message(n, role, "one\ntwo") for n, role in ((2, "user"), (1, "assistant")))
+    assert "one<br>\ntwo" in text(session(typed), "html")
+    assert "one\ntwo" in text(session(answered, typed), "html").partition("<br>")[0]
+
+
 def test_a_very_long_message_is_shown_as_it_is() -> None:
     """Beyond what Markdown is parsed for, the text is still there, escaped."""
     page = text(session(message(1, content="<x>" * 150_000)), "html")

@@ -58,12 +58,12 @@ const RULES = {
   RETURN_DOM_FRAGMENT: true,
 }
 
-/** A text as elements. */
-export function markdown(text) {
+/** A text as elements. `typed`: a person wrote it, so that its line ends are line ends. */
+export function markdown(text, typed = false) {
   if (text.length > MOST) return plain(text)
   let html
   try {
-    html = renderer.render(text)
+    html = renderer.set({ breaks: typed }).render(text)
   } catch (error) {
     console.error('showing a text as it is, because it could not be rendered:', error)
     return plain(text)

@@ -78,7 +78,7 @@ function parts(message) {
 function text(message, content) {
   if (content === '') return []
   if (message.role === 'tool') return [folded(`Result: ${oneLine(content, 80)}`, plain(content), 'result')]
-  return [h('div', { class: 'text', dir: 'auto' }, markdown(content))]
+  return [h('div', { class: 'text', dir: 'auto' }, markdown(content, message.role === 'user'))]
 }
 
 function blockView(message, block) {

@@ -4,7 +4,7 @@
 // are removed. If the scroll bar is pulled far away, the window is rebuilt there, at the seq of that place. What is in view never
 // moves because of what is inserted or removed elsewhere.
 
-import { h, oncePerFrame } from '../dom.js'
+import { dayOf, h, oncePerFrame } from '../dom.js'
 
 const PAGE = 40 // messages read at once
 const PAGES = 8 // pages in the document
@@ -247,6 +247,7 @@ export class ScrollWindow {
   #add(page, message, place = page.articles.length) {
     const article = this.#make(message)
     article.messageId = message.id
+    article.timestamp = message.timestamp
     page.element.insertBefore(article, page.articles[place] ?? null)
     page.articles.splice(place, 0, article)
     page.from = Math.min(page.from, message.seq)
@@ -262,9 +263,26 @@ export class ScrollWindow {
     }
   }
 
+  // Each day's name above its first message that is in the document.
+  #days() {
+    let last = null
+    for (const page of this.#pages) {
+      for (const article of page.articles) {
+        const day = dayOf(article.timestamp)
+        const above = article.previousElementSibling?.className === 'day' ? article.previousElementSibling : null
+        if (day === last) above?.remove()
+        else if (above === null) article.before(h('div', { class: 'day' }, day))
+        else if (above.textContent !== day) above.textContent = day
+        last = day
+      }
+      for (const one of page.element.querySelectorAll('.day')) if (one.nextElementSibling?.localName !== 'article') one.remove()
+    }
+  }
+
   // Geometry
 
   #space() {
+    this.#days()
     const first = this.#pages[0]?.from ?? 1
     const last = this.#pages.at(-1)?.to ?? 0
     this.top.style.height = `${this.#before ? this.#pixels(first - 1) : 0}px`
