@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from sessiond.exporters.turns import MARKS
 from tests.clients.browsers import Web, browser, until, web
 from tests.clients.said import Words, called, letters, said
 from tests.home import Client
@@ -21,11 +22,11 @@ SHOWN = """() => {
   return [...document.querySelectorAll('.message')].map((article) => {
     const body = article.querySelector('.body').cloneNode(true)
     const calls = [...body.querySelectorAll('.call > summary')].map((one) => one.textContent)
-    for (const label of body.querySelectorAll('summary')) label.remove()
+    for (const label of body.querySelectorAll('summary, button')) label.remove()
     return [Number(article.dataset.seq), body.textContent, calls]
   })
 }"""
-"""The seq, the text and the lines of the calls of each message in the document. Labels of folds are not words of it."""
+"""The seq, the text and the lines of the calls of each message in the document. Labels of folds and buttons are not words of it."""
 
 
 def differences(page: Page, messages: dict[int, dict[str, Any]]) -> Iterator[str]:
@@ -80,6 +81,24 @@ def test_what_was_said_is_shown(web: Web) -> None:
     beside = page.locator(".aside .inside")
     expect(beside).to_contain_text("state1")
     assert letters(beside.text_content() or "") == letters("Remember note1 note2 note3 plan steps state1")
+
+
+def test_marks_are_those_of_exports(web: Web) -> None:
+    """And what a subagent is asked is not the reader's, and a code block is copied."""
+    client = web.client()
+    client.call("session/new", sessionId="s", parent={"sessionId": "agent", "seq": None}, metadata={"sidechain": True})
+    messages = [{"role": "user", "content": "x", "metadata": {mark: True}} for mark, _ in MARKS]
+    messages.append({"role": "tool", "content": "```\nx\n```", "metadata": {"isError": True}})
+    messages.append({"role": "assistant", "content": "```\nthe code\n```"})
+    client.call("session/append", sessionId="s", messages=messages)
+    page = web.open(web.context(permissions=["clipboard-read", "clipboard-write"]))
+    web.show(page, "s")
+    expect(page.locator(".message .mark")).to_have_text([*(words for _, words in MARKS), "failed"])
+    expect(page.locator(".role-user .role").first).to_have_text("Prompt to a subagent")
+    expect(page.locator(".session .facts")).to_contain_text("subagent of agent")
+    page.get_by_role("button", name="Copy this code").click()
+    expect(page.locator("#notice")).to_contain_text("the code is on the clipboard")
+    assert page.evaluate("navigator.clipboard.readText()") == "the code\n"
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")

@@ -8,6 +8,7 @@ import { h, oneLine } from './dom.js'
 import { Hubs } from './hubs.js'
 import { draftOf, recall, remember } from './settings.js'
 import { CompareView } from './views/compare.js'
+import { copy } from './views/download.js'
 import { ListView } from './views/list.js'
 import { SessionView } from './views/session.js'
 import { UsageView } from './views/usage.js'
@@ -34,6 +35,10 @@ class App {
     this.#theme()
     document.getElementById('help').addEventListener('click', showKeys)
     document.addEventListener('keydown', (event) => this.#key(event))
+    this.main.addEventListener('copytext', ({ detail }) => this.attempt(async () => {
+      await copy(detail)
+      this.say('the code is on the clipboard')
+    }))
     addEventListener('hashchange', () => {
       if (isCode(location.hash)) location.reload() // an address from `sessiond web --print`, put into a tab that has the page already
       else this.#route({ asked: true })

@@ -167,7 +167,7 @@ export class ListView {
     const link = h('a', { class: 'row', 'data-id': session.sessionId, href: this.#app.linkTo(session.sessionId) },
       h('span', { class: 'name', dir: 'auto' }, nameOf(session)),
       h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${session.messageCount.toLocaleString()}`,
-        h('span', { class: 'hidden' }, ' messages'), session.store === 'default' ? '' : ` · ${session.store}`,
+        h('span', { class: 'hidden' }, ' messages'), session.parent ? (session.metadata?.sidechain === true ? ' · subagent' : ' · fork') : '', session.store === 'default' ? '' : ` · ${session.store}`,
         session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
     if (!this.#filter.deleted) return this.selection.row(session.sessionId, nameOf(session), link, session)
     const restore = h('button', { type: 'button', onclick: () => this.#restore(session.sessionId) }, 'Restore', h('span', { class: 'hidden' }, ` ${nameOf(session)}`))

@@ -68,7 +68,19 @@ export function markdown(text, typed = false) {
     console.error('showing a text as it is, because it could not be rendered:', error)
     return plain(text)
   }
-  return DOMPurify.sanitize(html, RULES)
+  const fragment = DOMPurify.sanitize(html, RULES)
+  for (const block of fragment.querySelectorAll('pre')) {
+    const box = h('div', { class: 'code' })
+    block.replaceWith(box)
+    box.append(block, copier(block.textContent))
+  }
+  return fragment
+}
+
+// The button announces what is to be copied; whoever shows the text does it.
+function copier(text) {
+  const announce = (event) => event.target.dispatchEvent(new CustomEvent('copytext', { bubbles: true, detail: text }))
+  return h('button', { type: 'button', class: 'copy', onclick: announce }, 'Copy', h('span', { class: 'hidden' }, ' this code'))
 }
 
 /** A text unchanged, with the end of a very long one folded. */
@@ -88,7 +100,7 @@ export function code(text, language = 'json') {
   const element = h('code', { class: `language-${language}` })
   if (text.length > MOST_CODE) element.append(text)
   else element.append(DOMPurify.sanitize(hljs.highlight(text, { language, ignoreIllegals: true }).value, RULES))
-  return h('pre', { tabindex: 0 }, element)
+  return h('div', { class: 'code' }, h('pre', { tabindex: 0 }, element), copier(text))
 }
 
 export function isPicture(source) {

@@ -9,20 +9,31 @@ const ROLES = { __proto__: null, user: 'You', assistant: 'Assistant', system: 'S
 const STATUS = { __proto__: null, streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
 const TEXTS = ['text', 'input_text', 'output_text']
 const PICTURES = ['image', 'image_url', 'input_image']
+// What a reader should know about a message besides its speaker and time, in the words of exports.
+const MARKS = [
+  ['injected', 'injected by the tool'], ['sidechain', 'sidechain'], ['branch', 'other branch'], ['rewound', 'taken back'],
+  ['compacted', "no longer in the tool's history"], ['shortened', "shortened in the tool's history"], ['superseded', 'an earlier form'],
+  ['isError', 'failed'],
+]
 const FEW = 2000 // from this many characters on, a growing text is drawn less often
 const SLOWLY_MS = 250
 
-/** Who says a message: its role, and which of several people that is if it is known. */
-export function speaker(message) {
-  const role = ROLES[message.role] ?? oneLine(message.role, 40)
+/**
+ * Who says a message: its role, and which of several people that is if it is known. `subagent`: the session is one's own, so that its
+ * prompts, too, are another agent's.
+ */
+export function speaker(message, subagent = false) {
+  const prompt = message.role === 'user' && (subagent || message.metadata?.sidechain === true)
+  const role = prompt ? 'Prompt to a subagent' : ROLES[message.role] ?? oneLine(message.role, 40)
   const author = typeof message.author === 'string' ? oneLine(message.author, 40) : ''
   if (!author) return role
-  return message.role === 'user' ? author : `${role} (${author})`
+  return message.role === 'user' && !prompt ? author : `${role} (${author})`
 }
 
-/** The article of a message. `link`: the address that leads to it. `copy`: takes its Markdown; without it there is no button. */
-export function messageView(message, link, copy = null) {
-  const role = speaker(message)
+/** The article of a message. `link`: the address that leads to it. `copy`: takes its Markdown; without it there is no button.
+ * `subagent`: as for `speaker`. */
+export function messageView(message, link, copy = null, subagent = false) {
+  const role = speaker(message, subagent)
   const article = h('article', {
     class: `message role-${/^[a-z]+$/.test(message.role) ? message.role : 'other'}`, 'data-seq': message.seq, tabindex: -1,
     'aria-posinset': message.seq, 'aria-setsize': -1, 'aria-label': `${role}, ${timeOfDay(message.timestamp)}`,
@@ -30,7 +41,7 @@ export function messageView(message, link, copy = null) {
   const status = h('span', { class: 'status' })
   const body = h('div', { class: 'body' })
   article.append(
-    h('header', {}, h('span', { class: 'role' }, role), ' ', timeElement(message.timestamp, timeOfDay(message.timestamp)), ' ', status,
+    h('header', {}, h('span', { class: 'role' }, role), ' ', timeElement(message.timestamp, timeOfDay(message.timestamp)), ' ', h('span', { class: 'marks' }), status,
       copy && h('button', { type: 'button', class: 'copy', onclick: () => copy(asMarkdown(message)) }, 'Copy', h('span', { class: 'hidden' }, ` message ${message.seq}`)),
       h('a', { class: 'link', href: link, title: 'Link to this message' }, '#', h('span', { class: 'hidden' }, ` Link to message ${message.seq}`))),
     body)
@@ -40,6 +51,8 @@ export function messageView(message, link, copy = null) {
 
 function draw(article, message) {
   article.querySelector('.status').textContent = STATUS[message.status] ?? ''
+  const marks = MARKS.filter(([key]) => message.metadata?.[key] === true)
+  article.querySelector('.marks').replaceChildren(...marks.map(([, words]) => h('span', { class: 'mark' }, words)))
   article.classList.toggle('streaming', message.status === 'streaming')
   article.querySelector('.body').replaceChildren(...parts(message))
 }
@@ -77,7 +90,7 @@ function parts(message) {
 
 function text(message, content) {
   if (content === '') return []
-  if (message.role === 'tool') return [folded(`Result: ${oneLine(content, 80)}`, plain(content), 'result')]
+  if (message.role === 'tool') return [folded(`${message.metadata?.isError === true ? 'Failed' : 'Result'}: ${oneLine(content, 80)}`, plain(content), 'result')]
   return [h('div', { class: 'text', dir: 'auto' }, markdown(content, message.role === 'user'))]
 }
 
@@ -87,7 +100,7 @@ function blockView(message, block) {
   if (TEXTS.includes(block.type) && typeof block.text === 'string') return text(message, block.text)
   if (block.type === 'thinking' && typeof block.thinking === 'string') return folded('Thinking', plain(block.thinking), 'thinking')
   if (block.type === 'tool_use') return callView(block.name, block.input)
-  if (block.type === 'tool_result') return folded('Result', resultView(message, block.content), 'result')
+  if (block.type === 'tool_result') return folded(block.is_error === true ? 'Result: failed' : 'Result', resultView(message, block.content), 'result')
   const picture = PICTURES.includes(block.type) ? pictureOf(block) : null
   if (picture !== null) return picture
   return folded(oneLine(block.type ?? 'Block', 60), code(json(block)), 'block')

@@ -163,7 +163,7 @@ export class SessionView {
     const article = messageView(held, this.#app.linkTo(this.sessionId, message.seq), (text) => this.#app.attempt(async () => {
       await copy(text)
       this.#app.say('the message is on the clipboard, as Markdown')
-    }))
+    }), this.#room.info?.metadata?.sidechain === true)
     this.#messages.set(message.id, { message: held, redraw: redrawer(article, held) })
     if (this.#messages.size > 5000) this.#forgetFar()
     return article
@@ -186,6 +186,7 @@ export class SessionView {
     this.facts.replaceChildren(
       `${info.messageCount.toLocaleString()} ${info.messageCount === 1 ? 'message' : 'messages'} · ${dayOf(info.createdAt)}`,
       ...[info.model && ` · ${oneLine(info.model, 60)}`, info.cwd && ` · ${oneLine(info.cwd, 120)}`, info.archived && ' · archived'].filter(Boolean),
+      ...this.#origin(info),
       ...info.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 60))))
     const button = (label, onclick) => h('button', { type: 'button', onclick }, label)
     if (this.tools.childElementCount === 0) {
@@ -196,6 +197,13 @@ export class SessionView {
         button('Fork', () => this.#fork()), button('Resume in…', () => resumeIn(this.sessionId, (text) => this.#app.say(text))), button('Delete', () => this.#delete()))
     }
     this.archive.textContent = info.archived ? 'Unarchive' : 'Archive'
+  }
+
+  // What it is a fork or a subagent of.
+  #origin({ parent, metadata }) {
+    if (!parent) return []
+    const what = metadata?.sidechain === true ? 'subagent of ' : 'forked from '
+    return [` · ${what}`, h('a', { class: 'origin', href: this.#app.linkTo(parent.sessionId, parent.seq ?? null) }, oneLine(parent.sessionId, 60))]
   }
 
   // Parents, forks, subagents and copies in other tools.
