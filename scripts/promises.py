@@ -33,13 +33,13 @@ tried.
 
 
 def tests_of(row: str) -> list[str]:
-    """The files and folders of tests that a row of the table names; none if it is no such row."""
+    """The test files and folders that a row of the table names; an empty list for any other line."""
     cells = _cells(row)
     return [name.rstrip("/.") for name in _TEST.findall(cells[1])] if len(cells) > _COLUMN else []
 
 
 def with_tiers(page: str) -> str:
-    """The page with its column written anew."""
+    """The page with its tier column brought up to date."""
     return "\n".join(_row(line) for line in page.split("\n"))
 
 

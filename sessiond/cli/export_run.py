@@ -78,7 +78,9 @@ class Exporter:
         if not os.path.isdir(folder):
             if os.path.exists(folder):
                 raise InvalidParams(f"{folder} is not a folder", hint="choose another place")
-            raise InvalidParams(f"there is no folder {folder}", hint=f"make it with `mkdir -p {shlex.quote(folder)}`")
+            raise InvalidParams(
+                f"the folder {folder} does not exist", hint=f"create it with `mkdir -p {shlex.quote(folder)}`"
+            )
         fs = RealFileSystem()
         there = fs.stat(path) if self._overwrite else None
         if self._overwrite:

@@ -211,7 +211,7 @@ def test_a_place_that_is_not_there_is_told_in_words(talks: Shell, tmp_path: Path
     (tmp_path / "file").write_text("")
     missing = tmp_path / "not here" / "x.md"
     done = talks("export", "one", "-o", str(missing), *more)
-    said = f"sessiond: there is no folder {missing.parent}; make it with `mkdir -p '{missing.parent}'`\n"
+    said = f"sessiond: the folder {missing.parent} does not exist; create it with `mkdir -p '{missing.parent}'`\n"
     assert (done.code, done.out, done.err.removeprefix("blanked: nothing\n")) == (1, "", said)
     for wrong, said in (
         (tmp_path / "file" / "x.md", f"{tmp_path / 'file'} is not a folder"),

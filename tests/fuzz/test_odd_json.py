@@ -68,7 +68,7 @@ def put(file: Path, where: tuple[str, str, int, str], value: str) -> None:
 
 
 def spoil(files: list[Path], chance: random.Random) -> Callable[[], None] | None:
-    """Put something odd into one of the files, and return a function that takes it out again; None if there was no JSON to change."""
+    """Change one of the files into something odd, and return a function that restores it, or None if the files contain no JSON."""
     file = chance.choice(files)
     before = file.read_bytes()
     if before.startswith(b"SQLite"):

@@ -1,9 +1,9 @@
-"""How a bug gets into a copy of the program, whatever has become of the layout, of the function's name, or of the file since.
+"""Puts a planted bug into a copy of the program, even if the code around it was reformatted, renamed or moved.
 
-A bug names an expression and the function that it stands in. Both are looked for in the source as `ast` writes it: without
-comments, each statement on a line of its own, and with parentheses that depend on what is said and on the version of Python, not on
-the length of a line. So how it is laid out does not matter, nor which quotes are used. Where the function was renamed or moved, the expression is looked for in its file, and then in
-the whole program, and is found if it stands there once.
+A bug names an expression and the function that contains it. Both are looked up in the source as `ast.unparse` writes it: without
+comments, one statement to a line, and with parentheses that depend on what the code means and on the version of Python, not on the
+length of a line. So neither the layout nor the kind of quotes matters. If the function was renamed or moved, the expression is
+looked up in the whole file, and then in the whole program, and has to occur exactly once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Planted:
 
 
 class UprootedError(Exception):
-    """The expression of a bug stands nowhere, or in several places."""
+    """The expression of a bug was not found, or was found more than once."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def site(bug: Planted, program: Path) -> Site:
                 raise UprootedError(f"{bug.name!r}: {bug.old!r} stands {len(found)} times in {bug.place}")
     found = [one for file in sorted(program.rglob(f"*{named.suffix}")) for one in _found(file, bug.old)]
     if len(found) != 1:
-        raise UprootedError(f"{bug.name!r}: {bug.old!r} is not in {bug.place}, and {len(found)} times elsewhere")
+        raise UprootedError(f"{bug.name!r}: {bug.old!r} is not in {bug.place}; it occurs {len(found)} times elsewhere")
     return found[0]
 
 
@@ -124,10 +124,10 @@ def _written_by_ast(text: str) -> str:
 
 @cache
 def _span(text: str, function: str) -> tuple[int, int]:
-    """The first character of a function, its decorators included, and the one behind its last; of nothing where there is none."""
+    """Where a function with its decorators starts and ends in `text`; (0, 0) if the text does not define it."""
     if not function:
         return 0, len(text)
-    lines = text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in text.split("\n")]
     nodes: list[ast.stmt] = ast.parse(text).body
     node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | None = None
     for part in function.split("."):

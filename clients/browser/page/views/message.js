@@ -30,7 +30,7 @@ export function speaker(message, subagent = false) {
   return message.role === 'user' && !prompt ? author : `${role} (${author})`
 }
 
-/** The article of a message. `link`: the address that leads to it. `copy`: takes its Markdown; without it there is no button.
+/** The article of a message. `link`: the address that leads to it. `copy`: called with its Markdown by the Copy button, which is left out without it.
  * `subagent`: as for `speaker`. */
 export function messageView(message, link, copy = null, subagent = false) {
   const role = speaker(message, subagent)

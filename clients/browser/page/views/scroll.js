@@ -247,7 +247,7 @@ export class ScrollWindow {
   #add(page, message, place = page.articles.length) {
     const article = this.#make(message)
     article.messageId = message.id
-    article.timestamp = message.timestamp
+    article.day = dayOf(message.timestamp)
     page.element.insertBefore(article, page.articles[place] ?? null)
     page.articles.splice(place, 0, article)
     page.from = Math.min(page.from, message.seq)
@@ -268,7 +268,7 @@ export class ScrollWindow {
     let last = null
     for (const page of this.#pages) {
       for (const article of page.articles) {
-        const day = dayOf(article.timestamp)
+        const { day } = article
         const above = article.previousElementSibling?.className === 'day' ? article.previousElementSibling : null
         if (day === last) above?.remove()
         else if (above === null) article.before(h('div', { class: 'day' }, day))
