@@ -1,21 +1,20 @@
-"""Fixtures for tests that run the real program."""
+"""What all tests share: an empty home folder, and the fixtures of `tests/fixtures.py`."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.shell import Shell
+from tests.fixtures import home, mounted, shell, zygote
 from tests.suite import explore, selection
-from tests.zygote import Zygote
+
+__all__ = ["home", "mounted", "shell", "zygote"]
 
 # How long an example takes is the machine's mood, and no claim of any test. Without a seed of their own, examples are always the same.
 settings.register_profile("untimed", deadline=None, derandomize=not explore.SEED)
@@ -55,39 +54,3 @@ def pytest_unconfigure() -> None:
 # that tests send these to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-@pytest.fixture
-def home() -> Iterator[Shell]:
-    """A throwaway home; its daemon is ended with the test."""
-    made = Shell()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    """Daemons that share one import of the program: each is forked from it."""
-    made = Zygote()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def mounted() -> Iterator[Callable[..., Path]]:
-    """`mounted(arguments..., at=folder)`: a file system on a folder, removed at the end. Skips where nothing mounts."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount")
-    made: list[Path] = []
-
-    def mount(*arguments: str, at: Path) -> Path:
-        at.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["mount", *arguments, str(at)], check=False, capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"this machine does not mount that: {done.stderr.strip()}")
-        made.append(at)
-        return at
-
-    yield mount
-    for folder in reversed(made):
-        subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)

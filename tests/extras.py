@@ -33,7 +33,7 @@ def needed(name: str, extras: frozenset[str], seen: set[str]) -> Iterator[metada
 def installed(tmp_path: Path) -> Callable[..., dict[str, str]]:
     """`installed(extras...)`: an environment with nothing but what these extras declare, by links to what is installed here."""
 
-    def make(home: Shell, *extras: str) -> dict[str, str]:
+    def make(shell: Shell, *extras: str) -> dict[str, str]:
         folder = tmp_path / ("with-" + "-".join(extras))
         folder.mkdir()
         for distribution in needed("sessiond", frozenset(extras), set()):
@@ -42,6 +42,6 @@ def installed(tmp_path: Path) -> Callable[..., dict[str, str]]:
                 if top and not (folder / top[1]).exists():
                     (folder / top[1]).symlink_to(str(distribution.locate_file(top[1])))
         (folder / "sessiond").symlink_to(ROOT / "sessiond")
-        return {**home.env, "PYTHONPATH": str(folder)}
+        return {**shell.env, "PYTHONPATH": str(folder)}
 
     return make

@@ -125,6 +125,10 @@ class Client:
         heard, self.notifications = self.notifications, []
         return heard
 
+    def hang_up(self) -> None:
+        """End the connection; whoever waits for it in another thread gets ConnectionError."""
+        self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         # The file keeps the descriptor open, so both must go for the daemon to notice.
         # What was not sent to a daemon that is gone stays unsent.

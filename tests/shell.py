@@ -156,11 +156,11 @@ class Shell:
             raise AssertionError(f"the test left processes of its home: {left}") from None
 
 
-def on_terminal(home: Shell, *arguments: str, **env: str) -> tuple[int, str]:
+def on_terminal(shell: Shell, *arguments: str, **env: str) -> tuple[int, str]:
     """Exit code, and what the command writes to a terminal of 100 columns."""
     ours, theirs = pty.openpty()
-    full = {**home.env, "TERM": "xterm-256color", "COLUMNS": "100", "PAGER": "cat", **env}
-    process = subprocess.Popen(home.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=full, cwd="/")
+    full = {**shell.env, "TERM": "xterm-256color", "COLUMNS": "100", "PAGER": "cat", **env}
+    process = subprocess.Popen(shell.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=full, cwd="/")
     os.close(theirs)
     shown = b""
     with contextlib.suppress(OSError):  # Linux ends a terminal with EIO

@@ -65,13 +65,6 @@ SYSTEMS = {
 }
 
 
-@pytest.fixture
-def home(tmp_path):
-    (tmp_path / "home").mkdir()
-    with Home(tmp_path / "home") as home:
-        yield home
-
-
 def made(folder: Path, system: str) -> Path:
     for name, content in SYSTEMS[system][0].items():
         path = folder / name

@@ -192,24 +192,24 @@ def test_a_home_in_which_nothing_was_saved(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def backup(home: Shell, tmp_path: Path) -> Path:
+def backup(shell: Shell, tmp_path: Path) -> Path:
     """Of a home with a session, a deleted one and something in the journal."""
-    home.write_config("[autosave]\nidle_s = 0\n")
-    home("new", "--id", "x", "--name", "X")
-    home("append", "x", "saved words")
-    with home.client() as client:
+    shell.write_config("[autosave]\nidle_s = 0\n")
+    shell("new", "--id", "x", "--name", "X")
+    shell("append", "x", "saved words")
+    with shell.client() as client:
         client.call("session/save")
         client.call("session/new", {"sessionId": "gone", "name": "G"})
         client.call("session/delete", {"sessionId": "gone"})
         client.call("session/append", {"sessionId": "x", "messages": [said("later", 1)]})
-    done = home("backup", str(tmp_path / "copy"), "--json")
+    done = shell("backup", str(tmp_path / "copy"), "--json")
     assert done.code == 0, done
     return tmp_path / "copy"
 
 
-def test_the_proof_finds_every_change(home: Shell, backup: Path) -> None:
+def test_the_proof_finds_every_change(shell: Shell, backup: Path) -> None:
     """A flipped bit in any file, a missing file and one too many are named, each with exit code 1; `sha256sum` agrees."""
-    assert home("backup", "--verify", str(backup)).code == 0
+    assert shell("backup", "--verify", str(backup)).code == 0
     assert subprocess.run(["sha256sum", "--quiet", "-c", SUMS], cwd=backup, check=False).returncode == 0
     files = [path for path in sorted(backup.rglob("*")) if path.is_file()]
     names = {str(path.relative_to(backup)) for path in files}
@@ -228,35 +228,35 @@ def test_the_proof_finds_every_change(home: Shell, backup: Path) -> None:
         path.write_bytes(content)
     assert problems(backup) == []
     (backup / "data" / "sessions" / "more.jsonl").write_bytes(MARIA)
-    done = home("backup", "--verify", str(backup), "--json")
+    done = shell("backup", "--verify", str(backup), "--json")
     assert done.code == 1
     found = {one["what"]: one["problem"] for one in done.json["findings"] if one["problem"]}
     assert str(backup / "data" / "sessions" / "more.jsonl") in found
     assert "2 sessions where 1 were copied" in found.values()
 
 
-def test_what_is_no_backup(home: Shell, backup: Path, tmp_path: Path) -> None:
+def test_what_is_no_backup(shell: Shell, backup: Path, tmp_path: Path) -> None:
     """A folder without sums, and one that a newer version made, are refused by name."""
     (tmp_path / "empty").mkdir()
-    assert "is not a backup" in home("backup", "--verify", str(tmp_path / "empty")).out
+    assert "is not a backup" in shell("backup", "--verify", str(tmp_path / "empty")).out
     manifest = json.loads((backup / "manifest.json").read_text())
     (backup / "manifest.json").write_text(json.dumps({**manifest, "version": 2}))
-    assert "newer sessiond" in home("backup", "--verify", str(backup)).out
+    assert "newer sessiond" in shell("backup", "--verify", str(backup)).out
 
 
-def test_where_a_backup_may_go(home: Shell, backup: Path, tmp_path: Path) -> None:
+def test_where_a_backup_may_go(shell: Shell, backup: Path, tmp_path: Path) -> None:
     """Absolute, outside what sessiond looks after, into a folder that is there, under a name that is free, a dangling link
     included; what is there remains as it is.
     """
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "into").symlink_to(home.data / "sessions")
+    (tmp_path / "into").symlink_to(shell.data / "sessions")
     before = sorted(path.name for path in backup.iterdir())
     wanted = {
-        "relative": "invalidParams", f"{home.data}/b": "invalidParams", f"{home.data}/sessions/b": "invalidParams",
-        f"{tmp_path}/into/b": "invalidParams", f"{tmp_path}/no/b": "invalidParams", f"{home.path}/config": "invalidParams",
+        "relative": "invalidParams", f"{shell.data}/b": "invalidParams", f"{shell.data}/sessions/b": "invalidParams",
+        f"{tmp_path}/into/b": "invalidParams", f"{tmp_path}/no/b": "invalidParams", f"{shell.path}/config": "invalidParams",
         str(backup): "alreadyExists", f"{tmp_path}/link": "alreadyExists", "/": "invalidParams",
     }  # fmt: skip
-    with home.client() as client:
+    with shell.client() as client:
         for path, kind in wanted.items():
             with pytest.raises(SessiondError) as told:
                 client.call("daemon/backup", {"path": path})
@@ -265,13 +265,13 @@ def test_where_a_backup_may_go(home: Shell, backup: Path, tmp_path: Path) -> Non
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
-def test_a_damaged_session_is_copied_as_it_is_and_told(home: Shell, tmp_path: Path) -> None:
+def test_a_damaged_session_is_copied_as_it_is_and_told(shell: Shell, tmp_path: Path) -> None:
     """A session file of NULs and a folder in a file's place cost the backup nothing else, and both are named."""
-    home("new", "--id", "good", "--name", "G")
-    sessions = home.data / "sessions"
+    shell("new", "--id", "good", "--name", "G")
+    sessions = shell.data / "sessions"
     (sessions / "nuls.jsonl").write_bytes(b"\0" * 100)
     (sessions / "folder.jsonl").mkdir()
-    done = home("backup", str(tmp_path / "copy"))
+    done = shell("backup", str(tmp_path / "copy"))
     assert done.code == 0
     assert f"{sessions}/nuls.jsonl" in done.err
     assert f"{sessions}/folder.jsonl" in done.err
@@ -280,19 +280,19 @@ def test_a_damaged_session_is_copied_as_it_is_and_told(home: Shell, tmp_path: Pa
     assert problems(tmp_path / "copy") == []
 
 
-def filled(home: Shell, count: int) -> None:
+def filled(shell: Shell, count: int) -> None:
     """Many sessions, so that a backup takes a while. Their files are laid down as a program that knows the format would."""
-    home("list")
-    folder = home.data / "sessions"
+    shell("list")
+    folder = shell.data / "sessions"
     for number in range(count):
         header = {"sessiond": 1, "id": f"s{number}", "createdAt": "2026-01-11T14:30:22.000Z"}
         (folder / f"s{number}.jsonl").write_text(json.dumps(header) + "\n" + "x" * 2000 + "\n")
 
 
-def test_a_cancelled_backup_leaves_nothing(home: Shell, tmp_path: Path) -> None:
+def test_a_cancelled_backup_leaves_nothing(shell: Shell, tmp_path: Path) -> None:
     """$/cancelRequest while it runs ends it as `cancelled`, and neither the folder nor a part of it is there."""
-    filled(home, 1500)
-    with home.client() as client:
+    filled(shell, 1500)
+    with shell.client() as client:
         begun: list[str] = []
 
         def told(progress: Progress) -> None:
@@ -306,23 +306,23 @@ def test_a_cancelled_backup_leaves_nothing(home: Shell, tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == []
 
 
-def test_a_backup_cut_short_by_kill_9_is_not_there(home: Shell, tmp_path: Path) -> None:
+def test_a_backup_cut_short_by_kill_9_is_not_there(shell: Shell, tmp_path: Path) -> None:
     """A daemon that is killed while it copies leaves no folder of that name, and the next backup tidies up what it left."""
-    filled(home, 1500)
-    running = home.start("backup", str(tmp_path / "copy"))
+    filled(shell, 1500)
+    running = shell.start("backup", str(tmp_path / "copy"))
     wait_until(lambda: any((tmp_path / name / "data" / "sessions").is_dir() for name in os.listdir(tmp_path)))
-    home.kill()
+    shell.kill()
     assert running.wait(30) != 0
     assert [name.startswith(".copy.") for name in os.listdir(tmp_path)] == [True]
-    assert home("backup", str(tmp_path / "copy")).code == 0
+    assert shell("backup", str(tmp_path / "copy")).code == 0
     assert os.listdir(tmp_path) == ["copy"]
     assert problems(tmp_path / "copy") == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system of one megabyte")
-def test_a_full_target_is_told_and_left_empty(home: Shell, tmp_path: Path) -> None:
+def test_a_full_target_is_told_and_left_empty(shell: Shell, tmp_path: Path) -> None:
     """The error says where the disk is full; nothing is left there, and the daemon is not read-only."""
-    filled(home, 1000)
+    filled(shell, 1000)
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(
@@ -330,11 +330,11 @@ def test_a_full_target_is_told_and_left_empty(home: Shell, tmp_path: Path) -> No
     ).returncode:
         pytest.skip("nothing can be mounted here")
     try:
-        done = home("backup", str(small / "copy"))
+        done = shell("backup", str(small / "copy"))
         assert done.code == 1
         assert "No space left on device" in done.err and str(small / "copy") in done.err
         assert os.listdir(small) == []
-        assert home("status", "--json").json["readOnly"] is None
+        assert shell("status", "--json").json["readOnly"] is None
     finally:
         subprocess.run(["umount", str(small)], check=True)
 

@@ -142,23 +142,23 @@ def test_nothing_is_written_over(source: Path, tmp_path: Path, monkeypatch: pyte
     assert [one.name for one in tmp_path.iterdir() if one.suffix == ".part"] == []
 
 
-def test_from_a_home_to_a_home(home: Shell, tmp_path: Path) -> None:
+def test_from_a_home_to_a_home(shell: Shell, tmp_path: Path) -> None:
     """Made, verified and put back by the commands; the session is there, and no readable copy is left."""
     key, file, folder = str(tmp_path / "my.key"), str(tmp_path / "all.sealed"), str(tmp_path / "opened")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    home.env["TMPDIR"] = str(temporary)
-    assert home("store", "key", "new", key).code == 0
-    with home.client() as client:
+    shell.env["TMPDIR"] = str(temporary)
+    assert shell("store", "key", "new", key).code == 0
+    with shell.client() as client:
         client.new(id="one").append("user", "A MARKER")
-    done = home("backup", file, "--encrypt", "--key-file", key)
+    done = shell("backup", file, "--encrypt", "--key-file", key)
     assert (done.code, done.err) == (0, ""), done
     assert b"MARKER" not in Path(file).read_bytes()
-    assert "exists" in home("backup", file, "--encrypt", "--key-file", key).err
-    verified = home("backup", "--verify", file, "--key-file", key)
+    assert "exists" in shell("backup", file, "--encrypt", "--key-file", key).err
+    verified = shell("backup", "--verify", file, "--key-file", key)
     assert (verified.code, "PROBLEM" in verified.out) == (0, False), verified
-    assert home("backup", file, "--decrypt", folder, "--key-file", key).code == 0
-    assert home("backup", "--verify", folder).code == 0
+    assert shell("backup", file, "--decrypt", folder, "--key-file", key).code == 0
+    assert shell("backup", "--verify", folder).code == 0
     other = Shell()
     try:
         os.rename(f"{folder}/data", other.path / "data")
@@ -166,10 +166,10 @@ def test_from_a_home_to_a_home(home: Shell, tmp_path: Path) -> None:
     finally:
         other.close()
     assert list(temporary.iterdir()) == []
-    assert "key-file" in home("backup", "--verify", file).err
-    assert "key-file" in home("backup", str(tmp_path / "x"), "--encrypt").err
+    assert "key-file" in shell("backup", "--verify", file).err
+    assert "key-file" in shell("backup", str(tmp_path / "x"), "--encrypt").err
     damaged = Path(file).read_bytes()[:-1]
     Path(file).write_bytes(damaged)
-    done = home("backup", file, "--decrypt", str(tmp_path / "again"), "--key-file", key)
+    done = shell("backup", file, "--decrypt", str(tmp_path / "again"), "--key-file", key)
     assert done.code == 1 and "damaged or cut short" in done.err
     assert not (tmp_path / "again").exists()

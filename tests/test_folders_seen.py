@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from sessiond.formats import registry
 from sessiond.fs import RealFileSystem
@@ -88,13 +85,6 @@ class Tree:
 
     def scan(self) -> set[str]:
         return set(StoreFiles(RealFileSystem(), str(self.path), self.format).find())
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    (tmp_path / "home").mkdir()
-    with Home(tmp_path / "home") as one:
-        yield one
 
 
 def listed(client: Client, store: str) -> set[str]:

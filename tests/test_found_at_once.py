@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from tests.home import Home
 
 SESSIONS = 5
 MESSAGES = 20
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    (tmp_path / "home").mkdir()
-    with Home(tmp_path / "home") as one:
-        yield one
 
 
 def test_the_first_search_after_an_append_finds_it(home: Home) -> None:

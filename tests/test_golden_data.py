@@ -65,28 +65,30 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def refused(home: Shell, *words: str) -> None:
+def refused(shell: Shell, *words: str) -> None:
     """The daemon does not start, says why in one line, and every byte is as before; doctor says the same and repairs nothing."""
-    before = contents(home.data)
-    done = subprocess.run(home.command("serve"), env=home.env, capture_output=True, text=True, check=False, timeout=60)
+    before = contents(shell.data)
+    done = subprocess.run(
+        shell.command("serve"), env=shell.env, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 1
     assert all(word in done.stderr for word in words), done.stderr
     assert "Traceback" not in done.stderr
-    listed = home("list")
+    listed = shell("list")
     assert listed.code == 69
     assert all(word in listed.err for word in words), listed
-    doctor = home("doctor", "--repair")
+    doctor = shell("doctor", "--repair")
     assert doctor.code == 1
     assert "newer" in doctor.out
-    assert contents(home.data) == before
+    assert contents(shell.data) == before
 
 
 @pytest.fixture
-def left(home: Shell) -> Shell:
-    home("new", "--id", "x", "--name", "X")
-    home("append", "x", "words")
-    assert home("stop").code == 0
-    return home
+def left(shell: Shell) -> Shell:
+    shell("new", "--id", "x", "--name", "X")
+    shell("append", "x", "words")
+    assert shell("stop").code == 0
+    return shell
 
 
 def test_a_folder_of_a_newer_layout_is_refused(left: Shell) -> None:

@@ -224,3 +224,49 @@ def test_subjects_of_new_commits_are_short():
     for subject in done.stdout.splitlines():
         assert len(subject) <= 60, subject
         assert subject[:1].isupper() and not subject.endswith("."), subject
+
+
+def fixtures() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(
+                "fixture" in ast.unparse(decorator) for decorator in node.decorator_list
+            ):
+                yield path, node
+
+
+def test_each_kind_of_home_has_one_name():
+    """The table of `tests/fixtures.py`: whoever reads `shell` in a test knows what it is."""
+    table = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", (ROOT / "tests" / "fixtures.py").read_text(), re.MULTILINE)
+    kinds = dict(table)
+    assert kinds["home"] == "Home"
+    for path, node in fixtures():
+        made = ast.unparse(node.returns) if node.returns else "nothing that it says"
+        wanted = kinds.get(node.name)
+        assert wanted in (
+            None,
+            made,
+            made.removeprefix("Iterator[").removeprefix("AsyncIterator[").removesuffix("]"),
+        ), f"{path.relative_to(ROOT)}: the fixture {node.name} gives {made}, and elsewhere {wanted}"
+
+
+def test_the_inside_of_others_is_named_in_one_place():
+    """`a._b._c` only in `tests/inside.py`. A class may reach into another of its own file."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        tree = parsed(path)
+        own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+        reached = [
+            ast.unparse(node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Attribute)
+            and all(is_private(name) for name in (node.attr, node.value.attr))
+            and node.attr not in own
+        ]
+        assert not reached or path.name == "inside.py", (
+            f"{path.relative_to(ROOT)}: {reached}; tests/inside.py is for such"
+        )
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")

@@ -38,10 +38,10 @@ STAYS = "sessiond web"
 class Reader:
     """Somebody who has tools of their own, reads the README and types."""
 
-    def __init__(self, home: Shell) -> None:
-        self.home = home
-        self.path = home.path / "a home"
-        bin_ = home.path / "bin"
+    def __init__(self, shell: Shell) -> None:
+        self.home = shell
+        self.path = shell.path / "a home"
+        bin_ = shell.path / "bin"
         bin_.mkdir()
         (bin_ / "sessiond").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sessiond "$@"\n')
         (bin_ / "sessiond").chmod(0o755)
@@ -64,7 +64,7 @@ class Reader:
         adopted = ROOT / "tests" / "formats" / "golden" / "agent-q" / "adopted"
         shutil.copytree(adopted, self.path / ".emacs.d" / "agent-q-sessions")
         path = os.pathsep.join((str(bin_), os.environ["PATH"]))
-        self.env = {**home.env, "HOME": str(self.path), "PATH": path, "BROWSER": str(bin_ / "browser")}
+        self.env = {**shell.env, "HOME": str(self.path), "PATH": path, "BROWSER": str(bin_ / "browser")}
 
     def types(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

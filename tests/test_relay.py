@@ -75,16 +75,16 @@ def echo(connection: socket.socket) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def user_home(tmp_path: Path) -> Path:
     return tmp_path
 
 
 @pytest.fixture
-def stand(home: Path) -> Iterator[Callable[..., Stand]]:
+def stand(user_home: Path) -> Iterator[Callable[..., Stand]]:
     stands: list[Stand] = []
 
     def make(answer: Answering, protocol: int = endpoint.PROTOCOL_VERSION, *, greets: bool = False) -> Stand:
-        stands.append(Stand(home, answer, protocol, greets=greets))
+        stands.append(Stand(user_home, answer, protocol, greets=greets))
         return stands[-1]
 
     yield make
@@ -98,14 +98,14 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def run(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def run(user_home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str, python: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         command = [sys.executable, *python, "-m", "sessiond", *arguments]
         pipe = subprocess.PIPE
         measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
-        env = environment(home) | measured
+        env = environment(user_home) | measured
         running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd="/"))
         return running[-1]
 
@@ -115,13 +115,13 @@ def run(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.communicate()
 
 
-def test_fast_path_imports_next_to_nothing(home: Path, stand: Callable[..., Stand]) -> None:
+def test_fast_path_imports_next_to_nothing(user_home: Path, stand: Callable[..., Stand]) -> None:
     """With a daemon there, the relay that an editor waits for has loaded none of the slow modules."""
     stand(echo)
     as_the_script_does = "import sys; from sessiond.__main__ import main; sys.exit(main())"
-    done = loading(as_the_script_does, home)
+    done = loading(as_the_script_does, user_home)
     assert done.stdout == b"x"
-    loaded = modules(done) - modules(loading("pass", home))
+    loaded = modules(done) - modules(loading("pass", user_home))
     assert {"sessiond.relay", "_socket", "select"} <= loaded
     slow = {"asyncio", "pygls", "lsprotocol", "attrs", "attr", "msgspec", "platformdirs", "typing", "json", "pathlib",
             "re", "socket", "selectors", "subprocess", "signal", "click", "contextlib", "logging"}  # fmt: skip
@@ -384,7 +384,7 @@ def test_whoever_starts_no_daemon_may_talk_to_a_newer_one(stand: Callable[..., S
     connection.close()
 
 
-def test_a_socket_in_a_folder_open_to_others_is_not_trusted(home: Path, stand: Callable[..., Stand]) -> None:
+def test_a_socket_in_a_folder_open_to_others_is_not_trusted(user_home: Path, stand: Callable[..., Stand]) -> None:
     """Where others may put a socket, nobody dials."""
     daemon = stand(echo)
     os.chmod(os.path.dirname(daemon.path), 0o755)
@@ -404,11 +404,11 @@ def test_peer_uid_is_ours_over_a_socket_of_ours() -> None:
         assert struct.calcsize("iII") == 12
 
 
-def test_no_daemon_and_none_wanted(home: Path) -> None:
+def test_no_daemon_and_none_wanted(user_home: Path) -> None:
     """Without permission to start one, the error says that no daemon runs, and no folder is created."""
     with pytest.raises(reach.Unreachable, match="no daemon runs"):
-        reach.reach(endpoint.places({"HOME": "/", "SESSIOND_HOME": str(home / "none")}), start=False)
-    assert not (home / "none").exists()
+        reach.reach(endpoint.places({"HOME": "/", "SESSIOND_HOME": str(user_home / "none")}), start=False)
+    assert not (user_home / "none").exists()
 
 
 def test_a_client_that_is_gone_is_noticed_by_its_pid(

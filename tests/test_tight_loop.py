@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ OURS = 40
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path: Path) -> Iterator[Home]:
     (tmp_path / "home").mkdir()
     # Saved all the time, so that both sides really write the file.
     with Home(tmp_path / "home", config="[autosave]\nidle_s = 0.01\n[limits]\nsettle_s = 0.02\n") as home:

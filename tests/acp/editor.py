@@ -150,7 +150,7 @@ class Editor(Peer):
 
     def __init__(
         self,
-        home: Shell,
+        shell: Shell,
         session: str = "s1",
         *,
         check: bool = False,
@@ -159,7 +159,7 @@ class Editor(Peer):
     ) -> None:
         mode = [] if replay is None else ["--replay", replay]
         agent = [sys.executable, str(AGENT), session, *(["--check"] if check else []), *options]
-        super().__init__(home.start("acp", *mode, "--", *agent, stderr=subprocess.DEVNULL), session)
+        super().__init__(shell.start("acp", *mode, "--", *agent, stderr=subprocess.DEVNULL), session)
 
     def begin(self) -> None:
         self.initialize()
@@ -169,8 +169,8 @@ class Editor(Peer):
 class Joiner(Peer):
     """An editor that joins."""
 
-    def __init__(self, home: Shell, name: str = "acp-s1", session: str = "s1") -> None:
-        super().__init__(home.start("acp", "--join", name, stderr=subprocess.DEVNULL), session)
+    def __init__(self, shell: Shell, name: str = "acp-s1", session: str = "s1") -> None:
+        super().__init__(shell.start("acp", "--join", name, stderr=subprocess.DEVNULL), session)
         self.able = self.initialize()
 
     def open(self, method: str = "session/load", **params: Any) -> dict[str, Any]:
@@ -179,15 +179,15 @@ class Joiner(Peer):
         return self.call(method, **{"cwd": "/tmp", "mcpServers": [], **given, **params})
 
 
-def spools(home: Shell) -> list[Path]:
-    folder = home.data / "acp"
+def spools(shell: Shell) -> list[Path]:
+    folder = shell.data / "acp"
     return sorted(folder.glob("*.spool")) if folder.exists() else []
 
 
-def recorded(home: Shell, session: str = "acp-s1") -> list[Message]:
+def recorded(shell: Shell, session: str = "acp-s1") -> list[Message]:
     """The messages of a session once no spool is left."""
-    wait_until(lambda: not spools(home))
-    with home.client() as client:
+    wait_until(lambda: not spools(shell))
+    with shell.client() as client:
         try:
             return client.session(session).messages()
         except SessionNotFound:

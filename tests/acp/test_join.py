@@ -18,8 +18,8 @@ from tests.suite.explore import seeds
 _LIVES = seeds(few=1, usual=3)
 
 
-def _begun(home: Shell, *options: str) -> Editor:
-    editor = Editor(home, options=options)
+def _begun(shell: Shell, *options: str) -> Editor:
+    editor = Editor(shell, options=options)
     editor.begin()
     return editor
 
@@ -30,13 +30,13 @@ def _is(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("way", ["session/new", "session/load", "session/attach", "session/resume"])
-def test_a_joiner_sees_what_was_said_and_what_is_said(home: Shell, way: str) -> None:
+def test_a_joiner_sees_what_was_said_and_what_is_said(shell: Shell, way: str) -> None:
     """Whatever way an editor begins, it gets the conversation as far as it is, but for `session/resume`, then every word of the
     turn that runs, and may send the next prompt, which the first editor sees with its reply; the recorded session has it all, once.
     """
-    first = _begun(home)
+    first = _begun(shell)
     first.until(first.prompt("one"))
-    second = Joiner(home)
+    second = Joiner(shell)
     assert "attach" in second.able["sessionCapabilities"]
     assert "result" in second.open(way)
     running = first.prompt("wait two")
@@ -50,23 +50,23 @@ def test_a_joiner_sees_what_was_said_and_what_is_said(home: Shell, way: str) -> 
     assert first.texts("agent_message_chunk", "three ") == "one wait two three "
     assert second.end() == 0
     assert first.end() == 7
-    assert [one.text for one in recorded(home)] == ["one", "one ", "wait two", "wait two ", "three", "three "]
+    assert [one.text for one in recorded(shell)] == ["one", "one ", "wait two", "wait two ", "three", "three "]
 
 
-def test_what_was_said_before_this_connection_is_seen_once(home: Shell, tmp_path: Path) -> None:
+def test_what_was_said_before_this_connection_is_seen_once(shell: Shell, tmp_path: Path) -> None:
     """A joiner of a conversation that an earlier process began sees all of it once, whether the agent repeated it or we did."""
     for can in ("load", ""):
         options = [f"--can={can}", f"--memory={tmp_path / f'memory{can}'}"]
         session = f"s{can}"
-        first = Editor(home, session, options=options)
+        first = Editor(shell, session, options=options)
         first.begin()
         first.until(first.prompt("one"))
         first.end()
-        first = Editor(home, f"again{can}", options=options)
+        first = Editor(shell, f"again{can}", options=options)
         first.initialize()
         first.load(session)
         first.until(first.prompt("two"))
-        second = Joiner(home, f"acp-{session}", session)
+        second = Joiner(shell, f"acp-{session}", session)
         second.open()
         assert second.texts("agent_message_chunk", "two ") == "one two "
         assert second.texts("user_message_chunk", "two") == "onetwo"
@@ -75,14 +75,14 @@ def test_what_was_said_before_this_connection_is_seen_once(home: Shell, tmp_path
 
 
 @pytest.mark.parametrize("who", ["first", "second"])
-def test_the_first_answer_to_a_question_counts(home: Shell, who: str) -> None:
+def test_the_first_answer_to_a_question_counts(shell: Shell, who: str) -> None:
     """A question for permission goes to all, also to one who joins while it is open. The first answer reaches the agent; the
     others are told, in a way that fits how they came, and an answer of theirs is left out.
     """
-    first = _begun(home)
+    first = _begun(shell)
     running = first.prompt("tool ask")
     number = first.asked()
-    second, third = Joiner(home), Joiner(home)
+    second, third = Joiner(shell), Joiner(shell)
     second.open("session/attach")
     third.open("session/load")
     assert second.asked() == third.asked() == number
@@ -101,16 +101,16 @@ def test_the_first_answer_to_a_question_counts(home: Shell, who: str) -> None:
     first.until(first.prompt("on"))
     for one in (third, second, first):
         one.end()
-    question = next(one for one in recorded(home) if one.role == "system")
+    question = next(one for one in recorded(shell) if one.role == "system")
     assert question.text.endswith(": Reject")
 
 
-def test_prompts_wait_for_the_turn_of_another(home: Shell) -> None:
+def test_prompts_wait_for_the_turn_of_another(shell: Shell) -> None:
     """Prompts of several editors during a turn wait, in the order in which they came, and each gets its own response. A cancel ends
     the turn that runs, and what waits of the same editor.
     """
-    first = _begun(home)
-    second, third = Joiner(home), Joiner(home)
+    first = _begun(shell)
+    second, third = Joiner(shell), Joiner(shell)
     second.open()
     third.open()
     running = first.prompt("wait")
@@ -126,13 +126,13 @@ def test_prompts_wait_for_the_turn_of_another(home: Shell) -> None:
     assert "never" not in str(first.heard)
     for one in (third, second, first):
         one.end()
-    assert [one.text for one in recorded(home) if one.role == "user"] == ["wait", "two"]
+    assert [one.text for one in recorded(shell) if one.role == "user"] == ["wait", "two"]
 
 
-def test_an_observer_only_watches(home: Shell) -> None:
+def test_an_observer_only_watches(shell: Shell) -> None:
     """One who attaches as an observer sees all, and what it sends is refused or left out."""
-    first = _begun(home)
-    second = Joiner(home)
+    first = _begun(shell)
+    second = Joiner(shell)
     answer = second.open("session/attach", role="observer", historyPolicy="none")["result"]
     assert (answer["role"], answer["historyPolicy"]) == ("observer", "none")
     assert answer["connectedClients"] == [{"name": "Editor", "version": "1", "role": "controller"}]
@@ -144,13 +144,13 @@ def test_an_observer_only_watches(home: Shell) -> None:
     second.texts("agent_message_chunk", "ask ")
     second.end()
     first.end()
-    assert next(one for one in recorded(home) if one.role == "system").text.endswith(": Allow")
+    assert next(one for one in recorded(shell) if one.role == "system").text.endswith(": Allow")
 
 
-def test_a_joiner_lets_go_and_comes_back(home: Shell) -> None:
+def test_a_joiner_lets_go_and_comes_back(shell: Shell) -> None:
     """After `session/detach` nothing comes any more; after another `session/attach` all of it does. Other sessions are refused."""
-    first = _begun(home)
-    second = Joiner(home)
+    first = _begun(shell)
+    second = Joiner(shell)
     assert second.call("session/prompt", sessionId="s1", prompt=[])["error"]["code"] == -32601
     assert second.open("session/load", sessionId="other")["error"]["code"] == -32001
     assert second.open("session/attach", role="king")["error"]["code"] == -32602
@@ -165,33 +165,33 @@ def test_a_joiner_lets_go_and_comes_back(home: Shell) -> None:
     first.end()
 
 
-def test_nobody_to_join(home: Shell) -> None:
+def test_nobody_to_join(shell: Shell) -> None:
     """A name that nobody has is refused with the names of those that run; sockets are for their owner only; what a killed process
     left is cleaned up.
     """
-    done = home("acp", "--join", "nothing")
+    done = shell("acp", "--join", "nothing")
     assert (done.code, done.err) == (1, "sessiond: no conversation called nothing runs\n")
-    first = _begun(home)
-    folder = home.path / "run" / "acp"
-    wait_until(lambda: "acp-s1" in home("acp", "--join", "nothing").err)
+    first = _begun(shell)
+    folder = shell.path / "run" / "acp"
+    wait_until(lambda: "acp-s1" in shell("acp", "--join", "nothing").err)
     (path,) = folder.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     os.kill(first.process.pid, signal.SIGKILL)
     first.process.wait()
     assert path.exists()
-    assert home("acp", "--join", "acp-s1").code == 1
+    assert shell("acp", "--join", "acp-s1").code == 1
     assert not path.exists()
-    last = _begun(home)
+    last = _begun(shell)
     assert last.end() == 7
     assert list(folder.iterdir()) == []
 
 
-def test_the_agent_ends(home: Shell) -> None:
+def test_the_agent_ends(shell: Shell) -> None:
     """A joiner ends with the agent: with status 0 if it ended, with 1 if its process was killed."""
     for kill, code in ((False, 0), (True, 1)):
-        first = _begun(home)
-        second = Joiner(home, f"acp-{first.session}", first.session)
+        first = _begun(shell)
+        second = Joiner(shell, f"acp-{first.session}", first.session)
         second.open()
         if kill:
             os.kill(first.process.pid, signal.SIGKILL)
@@ -199,15 +199,15 @@ def test_the_agent_ends(home: Shell) -> None:
             os.kill(first.process.pid, signal.SIGTERM)
         assert second.process.wait(30) == code
         first.process.wait(30)
-        wait_until(lambda: not (home.data / "acp").exists() or not list((home.data / "acp").glob("*.spool")))
+        wait_until(lambda: not (shell.data / "acp").exists() or not list((shell.data / "acp").glob("*.spool")))
 
 
-def test_a_first_editor_that_is_killed_leaves_the_agent_to_the_others(home: Shell) -> None:
+def test_a_first_editor_that_is_killed_leaves_the_agent_to_the_others(shell: Shell) -> None:
     """If the first editor is gone in the middle of a turn, the turn goes on for who has joined, who answers the questions and sends
     the next prompts; the agent ends with the last of them.
     """
-    first = _begun(home)
-    second = Joiner(home)
+    first = _begun(shell)
+    second = Joiner(shell)
     second.open("session/attach")
     first.prompt("tool ask")
     number = second.asked()
@@ -220,14 +220,14 @@ def test_a_first_editor_that_is_killed_leaves_the_agent_to_the_others(home: Shel
     assert first.process.poll() is None
     second.end()
     assert first.process.wait(30) == 7
-    texts = [one.text for one in recorded(home)]
+    texts = [one.text for one in recorded(shell)]
     assert texts[-4:] == ["apple.txt", "tool ask ", "alone", "alone "]
 
 
-def test_a_joiner_that_is_killed_disturbs_nobody(home: Shell) -> None:
+def test_a_joiner_that_is_killed_disturbs_nobody(shell: Shell) -> None:
     """If a joiner is killed while its turn runs, the turn goes on and is recorded; what it had waiting is forgotten."""
-    first = _begun(home)
-    second, third = Joiner(home), Joiner(home)
+    first = _begun(shell)
+    second, third = Joiner(shell), Joiner(shell)
     second.open()
     third.open("session/attach")
     second.prompt("wait mine")
@@ -241,13 +241,13 @@ def test_a_joiner_that_is_killed_disturbs_nobody(home: Shell) -> None:
     assert first.until(waits)["result"]["stopReason"] == "cancelled"
     assert first.until(first.prompt("after"))["result"]["stopReason"] == "end_turn"
     first.end()
-    assert [one.text for one in recorded(home) if one.role == "user"] == ["wait mine", "after"]
+    assert [one.text for one in recorded(shell) if one.role == "user"] == ["wait mine", "after"]
 
 
-def test_a_joiner_that_does_not_read_delays_nobody(home: Shell) -> None:
+def test_a_joiner_that_does_not_read_delays_nobody(shell: Shell) -> None:
     """One who has joined and reads nothing costs the first editor nothing, however much is said."""
-    first = _begun(home)
-    second = Joiner(home)
+    first = _begun(shell)
+    second = Joiner(shell)
     second.open()
     for n in range(20):
         first.until(first.prompt(f"long {n}"))
@@ -257,12 +257,12 @@ def test_a_joiner_that_does_not_read_delays_nobody(home: Shell) -> None:
 
 
 @pytest.mark.parametrize("seed", _LIVES)
-def test_random_lives_of_several_editors(home: Shell, seed: int) -> None:
+def test_random_lives_of_several_editors(shell: Shell, seed: int) -> None:
     """Editors join, prompt, are killed and leave at random: all who are there see the same conversation, word for word and in one
     order, each gets a response to each of its prompts, and the session that is recorded says the same.
     """
     dice = random.Random(seed)
-    first = _begun(home)
+    first = _begun(shell)
     first.follow()
     there: list[Peer] = [first]
     open_: list[tuple[Peer, int]] = []
@@ -270,7 +270,7 @@ def test_random_lives_of_several_editors(home: Shell, seed: int) -> None:
     for _ in range(25):
         act = dice.randrange(6)
         if act == 0 and len(there) < 5:
-            joiner = Joiner(home)
+            joiner = Joiner(shell)
             joiner.follow()
             joiner.open(dice.choice(["session/new", "session/load", "session/attach"]))
             there.append(joiner)
@@ -296,6 +296,6 @@ def test_random_lives_of_several_editors(home: Shell, seed: int) -> None:
     for one in there[1:]:
         one.end()
     first.end()
-    whole = "".join(one.text for one in recorded(home) if one.role == "assistant")
+    whole = "".join(one.text for one in recorded(shell) if one.role == "assistant")
     assert seen == [whole] * len(there)
-    assert sorted(one.text for one in recorded(home) if one.role == "user") == sorted([*sent, "the end"])
+    assert sorted(one.text for one in recorded(shell) if one.role == "user") == sorted([*sent, "the end"])

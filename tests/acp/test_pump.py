@@ -59,10 +59,10 @@ def _close_stdin(process: subprocess.Popen[Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_byte_passes(home: Shell, seed: int) -> None:
+def test_every_byte_passes(shell: Shell, seed: int) -> None:
     """Ten thousand generated messages, whole and broken, cut at random places, come out as they went in, both ways."""
     data = _generated(seed)
-    process = home.start("acp", "--", sys.executable, "-c", _ECHO)
+    process = shell.start("acp", "--", sys.executable, "-c", _ECHO)
 
     def feed() -> None:
         for piece in _cut(data, seed):
@@ -76,12 +76,12 @@ def test_every_byte_passes(home: Shell, seed: int) -> None:
     feeding.join()
     assert out == data
     assert process.wait(30) == 0
-    wait_until(lambda: not spools(home))
+    wait_until(lambda: not spools(shell))
 
 
-def test_a_large_line_passes_and_memory_stays_small(home: Shell) -> None:
+def test_a_large_line_passes_and_memory_stays_small(shell: Shell) -> None:
     """A line of 64 MB passes, and the process that passes it holds at most a few pieces of it."""
-    process = home.start("acp", "--", sys.executable, "-c", _ECHO)
+    process = shell.start("acp", "--", sys.executable, "-c", _ECHO)
     data = b"x" * 64_000_000 + b"\n"
     feeding = threading.Thread(target=lambda: (process.stdin.write(data), process.stdin.flush()))  # type: ignore[union-attr]
     feeding.start()
@@ -97,11 +97,11 @@ def test_a_large_line_passes_and_memory_stays_small(home: Shell) -> None:
     assert process.wait(30) == 0
 
 
-def test_a_slow_editor_slows_the_agent(home: Shell, tmp_path: Path) -> None:
+def test_a_slow_editor_slows_the_agent(shell: Shell, tmp_path: Path) -> None:
     """An agent that writes without end is stopped by an editor that does not read, as by a pipe."""
     count = tmp_path / "count"
     script = f"import os\nn = 0\nwhile 1:\n n += os.write(1, b'x' * 65536)\n open({str(count)!r}, 'w').write(str(n))\n"
-    process = home.start("acp", "--", sys.executable, "-c", script, stderr=subprocess.DEVNULL)
+    process = shell.start("acp", "--", sys.executable, "-c", script, stderr=subprocess.DEVNULL)
     wait_until(lambda: count.exists() and time.time() - count.stat().st_mtime > 1)
     assert int(count.read_text()) < 2_000_000
     process.stdout.close()  # type: ignore[union-attr]
@@ -110,22 +110,22 @@ def test_a_slow_editor_slows_the_agent(home: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("script", "code"), [("raise SystemExit(37)", 37), ("import os; os.kill(os.getpid(), 9)", -9)])
-def test_the_exit_status_is_the_agents(home: Shell, script: str, code: int) -> None:
+def test_the_exit_status_is_the_agents(shell: Shell, script: str, code: int) -> None:
     """The editor sees the agent's exit status, or the signal that ended it, and what it wrote to stderr."""
     script = "import sys; sys.stderr.buffer.write(b'\\x00\\xffnoise'); sys.stderr.flush(); " + script
-    process = home.start("acp", "--", sys.executable, "-c", script)
+    process = shell.start("acp", "--", sys.executable, "-c", script)
     _, noise = process.communicate(timeout=30)
     assert (process.returncode, noise) == (code, b"\x00\xffnoise")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_signals_reach_the_agent(home: Shell, number: signal.Signals) -> None:
+def test_signals_reach_the_agent(shell: Shell, number: signal.Signals) -> None:
     """A signal that is sent to the recorder is the agent's to handle."""
     script = (
         "import os, signal, time\nsignal.signal(%d, lambda *_: (os.write(1, b'got\\n'), os._exit(5)))\n"
         "os.write(1, b'ready\\n')\nwhile 1: time.sleep(1)\n" % number
     )
-    process = home.start("acp", "--", sys.executable, "-c", script)
+    process = shell.start("acp", "--", sys.executable, "-c", script)
     assert process.stdout.readline() == b"ready\n"  # type: ignore[union-attr]
     process.send_signal(number)
     got = process.stdout.read()  # type: ignore[union-attr]
@@ -133,23 +133,23 @@ def test_signals_reach_the_agent(home: Shell, number: signal.Signals) -> None:
     assert process.wait(30) == 5
 
 
-def test_it_passes_bytes_where_nothing_can_be_recorded(home: Shell) -> None:
+def test_it_passes_bytes_where_nothing_can_be_recorded(shell: Shell) -> None:
     """A data folder that cannot be written costs the recording, never the conversation."""
-    (home.path / "data").write_text("not a folder")
-    process = home.start("acp", "--", sys.executable, "-c", _ECHO)
+    (shell.path / "data").write_text("not a folder")
+    process = shell.start("acp", "--", sys.executable, "-c", _ECHO)
     out, error = process.communicate(b"hello\n", timeout=30)
     assert (out, process.returncode) == (b"hello\n", 0)
     assert b"nothing is recorded" in error
-    os.unlink(home.path / "data")
+    os.unlink(shell.path / "data")
 
 
-def test_an_agent_that_is_not_there(home: Shell) -> None:
+def test_an_agent_that_is_not_there(shell: Shell) -> None:
     """A command that does not exist is one clear line, and leaves no spool."""
-    done = home("acp", "--", "/nonexistent/agent")
+    done = shell("acp", "--", "/nonexistent/agent")
     assert done.code == 1
     assert done.err.startswith("sessiond: /nonexistent/agent was not found")
-    assert not spools(home)
-    assert home("acp").code == 2
+    assert not spools(shell)
+    assert shell("acp").code == 2
 
 
 def test_what_an_editor_waits_for_imports_little() -> None:

@@ -24,15 +24,15 @@ _KILLS = seeds(few=1, usual=1)
 _LONG = [f"long {n} " + "".join(f"{k} " for k in range(1000)) for n in range(3)]
 
 
-def _replies(home: Shell) -> list[str]:
-    return [one.text for one in recorded(home) if one.role == "assistant"]
+def _replies(shell: Shell) -> list[str]:
+    return [one.text for one in recorded(shell) if one.role == "assistant"]
 
 
-def test_a_turn_with_everything(home: Shell) -> None:
+def test_a_turn_with_everything(shell: Shell) -> None:
     """Prompt, thought, text, tool call with arguments, permission with what was chosen, result and stop reason are messages of
     a session, and the agent's messages are valid by the protocol's own types.
     """
-    editor = Editor(home, check=True)
+    editor = Editor(shell, check=True)
     editor.begin()
     number = editor.prompt("think plan tool ask now")
     while editor.read().get("method") != "session/request_permission":
@@ -40,7 +40,7 @@ def test_a_turn_with_everything(home: Shell) -> None:
     editor.send({"id": 900, "result": {"outcome": {"outcome": "selected", "optionId": "yes"}}})
     assert editor.until(number)["result"] == {"stopReason": "end_turn"}
     editor.end()
-    messages = recorded(home)
+    messages = recorded(shell)
     assert [(one.role, one.text, one.status) for one in messages] == [
         ("user", "think plan tool ask now", None),
         ("assistant", "I shall look.", "done"),
@@ -55,19 +55,19 @@ def test_a_turn_with_everything(home: Shell) -> None:
     assert messages[4].tool_call_id == "c1"
     assert (messages[3].metadata or {})["acp"]["permission"]["outcome"]["optionId"] == "yes"
     assert (messages[5].metadata or {})["acp"] == {"stopReason": "end_turn"}
-    with home.client() as client:
+    with shell.client() as client:
         info = client.session("acp-s1").info()
         assert (info.name, info.model, info.cwd) == ("think plan tool ask now", "m-1", "/tmp")
         assert info.metadata["acp"]["agent"] == "rule"
         assert client.session("acp-s1").state("acp.plan")["acp.plan"][0]["content"] == "Do it"
 
 
-def test_others_see_a_reply_grow(home: Shell) -> None:
+def test_others_see_a_reply_grow(shell: Shell) -> None:
     """While the agent still speaks, another client gets its words; a cancelled turn is kept as interrupted."""
-    editor = Editor(home)
+    editor = Editor(shell)
     editor.begin()
     number = editor.prompt("please wait")
-    with home.client() as client:
+    with shell.client() as client:
         wait_until(lambda: any(one.session_id == "acp-s1" for one in client.sessions()))
         with client.session("acp-s1").changes(since=0) as changes:
             seen = ""
@@ -81,7 +81,7 @@ def test_others_see_a_reply_grow(home: Shell) -> None:
         editor.send({"method": "session/cancel", "params": {"sessionId": "s1"}})
         assert editor.until(number)["result"]["stopReason"] == "cancelled"
     editor.end()
-    last = recorded(home)[-1]
+    last = recorded(shell)[-1]
     assert (last.text, last.status) == ("please wait ", "interrupted")
 
 
@@ -100,12 +100,12 @@ while line := agent.stdout.readline():
 
 
 @pytest.mark.parametrize("seed", _KILLS)
-def test_an_editor_that_is_killed(home: Shell, seed: int) -> None:
+def test_an_editor_that_is_killed(shell: Shell, seed: int) -> None:
     """After kill -9 of the editor's process in the middle of a reply, all that it had shown is in the session, once, the reply has
     ended, and nothing is left running.
     """
-    command = home.command("acp", "--", sys.executable, str(AGENT), "s1")
-    editor = subprocess.Popen([sys.executable, "-c", _EDITOR, *command], stdout=subprocess.PIPE, env=home.env, cwd="/")
+    command = shell.command("acp", "--", sys.executable, str(AGENT), "s1")
+    editor = subprocess.Popen([sys.executable, "-c", _EDITOR, *command], stdout=subprocess.PIPE, env=shell.env, cwd="/")
     assert editor.stdout is not None
     shown = [editor.stdout.readline() for _ in range(2 + random.Random(seed).randrange(900))]
     recorder = int(Path(f"/proc/{editor.pid}/task/{editor.pid}/children").read_text())
@@ -115,7 +115,7 @@ def test_an_editor_that_is_killed(home: Shell, seed: int) -> None:
     editor.wait()
     updates = [json.loads(line) for line in shown[2:] if line.endswith(b"\n")]
     said = "".join(one["params"]["update"]["content"]["text"] for one in updates)
-    messages = recorded(home)
+    messages = recorded(shell)
     assert [one.role for one in messages] == ["user", "assistant"]
     assert messages[1].status == "interrupted"
     assert messages[1].text.startswith(said)
@@ -124,9 +124,9 @@ def test_an_editor_that_is_killed(home: Shell, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", _KILLS)
 @pytest.mark.parametrize("who", ["editor", "recorder", "agent"])
-def test_a_kill_at_any_moment(home: Shell, who: str, seed: int) -> None:
+def test_a_kill_at_any_moment(shell: Shell, who: str, seed: int) -> None:
     """Whoever is killed in the middle of a reply, all that reached the editor is in the session, once, and the reply has ended."""
-    editor = Editor(home)
+    editor = Editor(shell)
     editor.begin()
     editor.prompt("long wait")
     for _ in range(random.Random(seed).randrange(900)):
@@ -144,7 +144,7 @@ def test_a_kill_at_any_moment(home: Shell, who: str, seed: int) -> None:
             except (EOFError, ValueError):
                 break
     editor.process.wait(30)
-    messages = recorded(home)
+    messages = recorded(shell)
     assert [one.role for one in messages] == ["user", "assistant"]
     assert messages[1].status == "interrupted"
     whole = "long wait " + "".join(f"{n} " for n in range(1000))
@@ -152,83 +152,83 @@ def test_a_kill_at_any_moment(home: Shell, who: str, seed: int) -> None:
     assert messages[1].text.startswith(editor.said)
 
 
-def test_a_daemon_that_is_away(home: Shell) -> None:
+def test_a_daemon_that_is_away(shell: Shell) -> None:
     """While no daemon can be reached the conversation goes on; what was said is kept, for its owner only, and brought in
     later, once.
     """
-    socket_folder = home.path / "run"
+    socket_folder = shell.path / "run"
     socket_folder.write_text("not a folder")
-    home.write_config("[nonsense]\nx = 1\n")
-    editor = Editor(home)
+    shell.write_config("[nonsense]\nx = 1\n")
+    editor = Editor(shell)
     editor.begin()
     editor.until(editor.prompt("tool now"))
-    (spool,) = spools(home)
+    (spool,) = spools(shell)
     assert spool.stat().st_mode & 0o777 == 0o600
     os.kill(editor.process.pid, signal.SIGKILL)  # and the recorder with it, before it delivered anything
     editor.process.wait()
-    wait_until(lambda: home("acp", "--recover").code == 1)
-    assert spools(home) == [spool]
+    wait_until(lambda: shell("acp", "--recover").code == 1)
+    assert spools(shell) == [spool]
     socket_folder.unlink()
-    (home.path / "config" / "config.toml").unlink()
-    wait_until(lambda: home("acp", "--recover").code == 0 and not spools(home))
-    assert [one.text for one in recorded(home)] == ["tool now", "I shall look.", "", "apple.txt", "tool now "]
+    (shell.path / "config" / "config.toml").unlink()
+    wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
+    assert [one.text for one in recorded(shell)] == ["tool now", "I shall look.", "", "apple.txt", "tool now "]
 
 
-def test_a_daemon_that_is_killed_again_and_again(home: Shell) -> None:
+def test_a_daemon_that_is_killed_again_and_again(shell: Shell) -> None:
     """A daemon that is killed while a reply streams costs no word of it and doubles none."""
-    editor = Editor(home)
+    editor = Editor(shell)
     editor.begin()
     for n in range(3):
         number = editor.prompt(f"long {n}")
         for _ in range(300):
             editor.read()
-        if home.held():
-            home.kill()
+        if shell.held():
+            shell.kill()
         editor.until(number)
     editor.end()
-    assert _replies(home) == _LONG
+    assert _replies(shell) == _LONG
 
 
-def test_two_agents_that_count_from_one(home: Shell) -> None:
+def test_two_agents_that_count_from_one(shell: Shell) -> None:
     """Two agents that both call their session `s1` have sessions of their own."""
     for text in ("first", "second"):
-        editor = Editor(home)
+        editor = Editor(shell)
         editor.begin()
         editor.until(editor.prompt(text))
         editor.end()
-        wait_until(lambda: not spools(home))
-    with home.client() as client:
+        wait_until(lambda: not spools(shell))
+    with shell.client() as client:
         sessions = {one.name: one.session_id for one in client.sessions()}
         assert set(sessions) == {"first", "second"}
         assert all(len(client.session(one).messages()) == 2 for one in sessions.values())
 
 
-def _recorders(home: Shell) -> list[int]:
+def _recorders(shell: Shell) -> list[int]:
     """The processes that record for this home."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
-            if b"sessiond.acp.recorder" in words and os.fsencode(home.data / "acp") in words:
+            if b"sessiond.acp.recorder" in words and os.fsencode(shell.data / "acp") in words:
                 found.append(int(path.parent.name))
     return found
 
 
-def test_a_recorder_that_is_killed_is_started_again(home: Shell) -> None:
+def test_a_recorder_that_is_killed_is_started_again(shell: Shell) -> None:
     """If the process that records is killed, the conversation goes on, and another one records all of it, once."""
-    editor = Editor(home)
+    editor = Editor(shell)
     editor.begin()
     for n in range(3):
         number = editor.prompt(f"long {n}")
         for _ in range(200):
             editor.read()
-        wait_until(lambda: len(_recorders(home)) == 1)
-        os.kill(_recorders(home)[0], signal.SIGKILL)
+        wait_until(lambda: len(_recorders(shell)) == 1)
+        os.kill(_recorders(shell)[0], signal.SIGKILL)
         editor.until(number)
     editor.end()
     # A recorder that dies at the same moment as the connection has nobody to start another: the next one brings it in.
-    wait_until(lambda: home("acp", "--recover").code == 0 and not spools(home))
-    assert _replies(home) == _LONG
+    wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
+    assert _replies(shell) == _LONG
 
 
 def _descendants(number: int) -> list[int]:
@@ -236,33 +236,33 @@ def _descendants(number: int) -> list[int]:
     return [*below, *(deeper for one in below for deeper in _descendants(one))]
 
 
-def test_an_editor_that_kills_what_descends_from_the_agent(home: Shell) -> None:
+def test_an_editor_that_kills_what_descends_from_the_agent(shell: Shell) -> None:
     """acpx ends every process that descends from the one that it started, in whatever session it is. The recorder does not: what was
     said is in the session, without another connection that brings it in.
     """
-    editor = Editor(home)
+    editor = Editor(shell)
     editor.begin()
     editor.prompt("long wait")
-    wait_until(lambda: len(_recorders(home)) == 1)
+    wait_until(lambda: len(_recorders(shell)) == 1)
     for _ in range(500):
         editor.read()
     for number in (*_descendants(editor.process.pid), editor.process.pid):
         os.kill(number, signal.SIGKILL)
     editor.process.wait(30)
-    _, reply = recorded(home)
+    _, reply = recorded(shell)
     assert reply.status == "interrupted"
     assert reply.text.startswith(editor.said)
 
 
-def test_a_conversation_that_the_agent_repeats_is_there_once(home: Shell) -> None:
+def test_a_conversation_that_the_agent_repeats_is_there_once(shell: Shell) -> None:
     """A session that is loaded again in another process goes on in the session that it was."""
     for text in ("first", "second"):
-        editor = Editor(home)
+        editor = Editor(shell)
         if text == "first":
             editor.begin()
         else:
             editor.until(editor.request("session/load", sessionId="s1", cwd="/tmp", mcpServers=[]))
         editor.until(editor.prompt(text))
         editor.end()
-        texts = [one.text for one in recorded(home)]
+        texts = [one.text for one in recorded(shell)]
     assert texts == ["first", "first ", "second", "second "]

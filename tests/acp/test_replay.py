@@ -56,19 +56,19 @@ def heard(tmp_path: Path) -> Heard:
     return Heard(tmp_path)
 
 
-def _first(home: Shell, text: str = "tool now", options: list[str] | None = None, session: str = "s1") -> None:
-    editor = Editor(home, session, options=options or [])
+def _first(shell: Shell, text: str = "tool now", options: list[str] | None = None, session: str = "s1") -> None:
+    editor = Editor(shell, session, options=options or [])
     editor.begin()
     editor.until(editor.prompt(text))
     editor.end()
 
 
-def test_an_agent_that_forgets_is_made_to_remember(home: Shell, heard: Heard) -> None:
+def test_an_agent_that_forgets_is_made_to_remember(shell: Shell, heard: Heard) -> None:
     """An agent without `list`, `load` and `resume` gets all three: the editor sees every text, call and result again, the model
     is told once, before the next prompt, and the session goes on as one.
     """
-    _first(home)
-    editor = Editor(home, "other", check=True, options=heard.options)
+    _first(shell)
+    editor = Editor(shell, "other", check=True, options=heard.options)
     offered = editor.initialize()
     assert offered["loadSession"] is True
     assert offered["sessionCapabilities"] == {"list": {}, "resume": {}}
@@ -92,14 +92,14 @@ def test_an_agent_that_forgets_is_made_to_remember(home: Shell, heard: Heard) ->
     assert heard.last()["prompt"] == ["third"]
     assert heard.last()["session"] == "other"
     editor.end()
-    texts = [one.text for one in recorded(home)]
+    texts = [one.text for one in recorded(shell)]
     assert texts == ["tool now", "I shall look.", "", "apple.txt", "tool now ", "second", "second ", "third", "third "]
 
 
-def test_a_resumed_session_is_not_repeated(home: Shell, heard: Heard) -> None:
+def test_a_resumed_session_is_not_repeated(shell: Shell, heard: Heard) -> None:
     """`session/resume` repeats nothing to the editor and tells the model all the same."""
-    _first(home)
-    editor = Editor(home, "other", options=heard.options)
+    _first(shell)
+    editor = Editor(shell, "other", options=heard.options)
     editor.initialize()
     answer, updates = editor.load("s1", "session/resume")
     assert "result" in answer
@@ -108,9 +108,9 @@ def test_a_resumed_session_is_not_repeated(home: Shell, heard: Heard) -> None:
     assert "User: tool now" in heard.last()["prompt"][0]
 
 
-def test_a_session_that_nobody_knows(home: Shell) -> None:
+def test_a_session_that_nobody_knows(shell: Shell) -> None:
     """A session that is not recorded is refused with the protocol's own code, and the connection goes on."""
-    editor = Editor(home)
+    editor = Editor(shell)
     editor.initialize()
     answer, _ = editor.load("nothing")
     assert answer["error"]["code"] == -32002
@@ -119,16 +119,16 @@ def test_a_session_that_nobody_knows(home: Shell) -> None:
     assert editor.until(editor.prompt("now"))["result"]["stopReason"] == "end_turn"
 
 
-def test_agent_mode_offers_nothing(home: Shell) -> None:
+def test_agent_mode_offers_nothing(shell: Shell) -> None:
     """With `--replay agent` the agent's capabilities reach the editor as they are."""
-    assert Editor(home, replay="agent").initialize() == {}
+    assert Editor(shell, replay="agent").initialize() == {}
 
 
-def test_sessiond_mode_asks_no_agent(home: Shell, tmp_path: Path, heard: Heard) -> None:
+def test_sessiond_mode_asks_no_agent(shell: Shell, tmp_path: Path, heard: Heard) -> None:
     """With `--replay sessiond` an agent that could load is not asked to."""
     memory = [f"--memory={tmp_path / 'memory'}", "--can=load,resume,list"]
-    _first(home, options=memory)
-    editor = Editor(home, "other", replay="sessiond", options=[*memory, *heard.options])
+    _first(shell, options=memory)
+    editor = Editor(shell, "other", replay="sessiond", options=[*memory, *heard.options])
     editor.initialize()
     _, updates = editor.load("s1")
     assert _whole(updates) == _TOOL
@@ -138,17 +138,17 @@ def test_sessiond_mode_asks_no_agent(home: Shell, tmp_path: Path, heard: Heard) 
 
 
 @pytest.mark.parametrize("repeats", ["nothing", "texts", "tail", "all"])
-def test_what_an_agent_leaves_out_is_added(home: Shell, tmp_path: Path, heard: Heard, repeats: str) -> None:
+def test_what_an_agent_leaves_out_is_added(shell: Shell, tmp_path: Path, heard: Heard, repeats: str) -> None:
     """An agent that loads a session and repeats nothing of it, or its texts only, or its end, is completed; it goes on in its own
     session and is told nothing that it knows.
     """
     options = [f"--memory={tmp_path / 'memory'}", "--can=load", *heard.options]
-    editor = Editor(home, options=options)
+    editor = Editor(shell, options=options)
     editor.begin()
     editor.until(editor.prompt("before this"))
     editor.until(editor.prompt("tool now"))
     editor.end()
-    editor = Editor(home, "other", options=[*options, f"--repeats={repeats}"])
+    editor = Editor(shell, "other", options=[*options, f"--repeats={repeats}"])
     editor.initialize()
     _, updates = editor.load("s1")
     assert _whole(updates) == {
@@ -158,25 +158,25 @@ def test_what_an_agent_leaves_out_is_added(home: Shell, tmp_path: Path, heard: H
     editor.until(editor.prompt("second"))
     assert heard.last() == {"session": "s1", "known": ["before this", "tool now"], "prompt": ["second"]}
     editor.end()
-    assert [one.text for one in recorded(home) if one.role == "user"] == ["before this", "tool now", "second"]
+    assert [one.text for one in recorded(shell) if one.role == "user"] == ["before this", "tool now", "second"]
 
 
-def test_an_agent_that_knows_more_is_believed(home: Shell, tmp_path: Path) -> None:
+def test_an_agent_that_knows_more_is_believed(shell: Shell, tmp_path: Path) -> None:
     """What an agent repeats of a turn that was never recorded reaches the editor."""
     memory = tmp_path / "memory"
     options = [f"--memory={memory}", "--can=load"]
-    _first(home, options=options)
+    _first(shell, options=options)
     known = json.loads(memory.read_text())
     known["s1"].append({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "elsewhere"}})
     memory.write_text(json.dumps(known))
-    editor = Editor(home, "other", options=options)
+    editor = Editor(shell, "other", options=options)
     editor.initialize()
     _, updates = editor.load("s1")
     assert updates == known["s1"]
 
 
 @pytest.mark.parametrize("seed", _LIVES)
-def test_random_lives(home: Shell, tmp_path: Path, heard: Heard, seed: int) -> None:
+def test_random_lives(shell: Shell, tmp_path: Path, heard: Heard, seed: int) -> None:
     """An agent of some ability is ended or killed, again and again, and goes on with sessions that began before: whoever loads one
     has all of it, and the model knows every earlier prompt, once.
     """
@@ -193,7 +193,7 @@ def test_random_lives(home: Shell, tmp_path: Path, heard: Heard, seed: int) -> N
             f"--repeats={repeats}",
             *heard.options,
         ]
-        editor = Editor(home, f"p{process}", replay=mode, options=options)
+        editor = Editor(shell, f"p{process}", replay=mode, options=options)
         editor.initialize()
         if turns and dice.random() < 0.8:
             session = dice.choice(sorted(turns))
@@ -223,4 +223,4 @@ def test_random_lives(home: Shell, tmp_path: Path, heard: Heard, seed: int) -> N
         else:
             editor.end()
     for session, said in turns.items():
-        assert [one.text for one in recorded(home, f"acp-{session}") if one.role == "user"] == said
+        assert [one.text for one in recorded(shell, f"acp-{session}") if one.role == "user"] == said

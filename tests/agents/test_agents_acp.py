@@ -58,9 +58,9 @@ def model() -> Iterator[FakeModel]:
 class Record:
     """What is recorded once no spool is left: one session."""
 
-    def __init__(self, home: Shell) -> None:
-        wait_until(lambda: not spools(home))
-        with home.client() as client:
+    def __init__(self, shell: Shell) -> None:
+        wait_until(lambda: not spools(shell))
+        with shell.client() as client:
             (self.info,) = client.sessions()
             session = client.session(self.info.session_id)
             self.messages: list[Message] = session.messages()
@@ -74,12 +74,12 @@ class Record:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_session_is_what_acpx_wrote_down(name: str, tmp_path: Path, model: FakeModel, home: Shell) -> None:
+def test_a_session_is_what_acpx_wrote_down(name: str, tmp_path: Path, model: FakeModel, shell: Shell) -> None:
     """A turn with a tool call that is allowed, one with a call that is refused, and one that is cancelled in the middle: every
     prompt, text, call and result of acpx's own journal is in the session, in order, once; so is each question with the answer that
     acpx gave. The cancelled reply is interrupted.
     """
-    acpx = Acpx(name, tmp_path / "a home", model, home, asks=True)
+    acpx = Acpx(name, tmp_path / "a home", model, shell, asks=True)
     acpx("sessions", "new")
     acpx("prompt", "First prompt RUN touch pear.txt", may=("--policy", '{"defaultAction": "approve"}'))
     acpx("prompt", "Second prompt RUN touch plum.txt", may=(), codes=DENIED)
@@ -92,7 +92,7 @@ def test_a_session_is_what_acpx_wrote_down(name: str, tmp_path: Path, model: Fak
     running.communicate(timeout=DEADLINE_S)
     model.go_on()
     acpx("sessions", "close")
-    record = Record(home)
+    record = Record(shell)
     journal = acpx.journal()
     said = by_journal(journal)
     assert by_record(record.messages) == said
@@ -123,14 +123,14 @@ def _killed_in(acpx: Acpx, model: FakeModel, who: str, prompt: str, dice: random
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(_KILLS // _ROUNDS))
 @pytest.mark.parametrize("name", NAMES)
-def test_a_kill_of_each_at_any_moment(name: str, seed: int, tmp_path: Path, model: FakeModel, home: Shell) -> None:
+def test_a_kill_of_each_at_any_moment(name: str, seed: int, tmp_path: Path, model: FakeModel, shell: Shell) -> None:
     """kill -9 of acpx, of the recorder and of the agent, each at random moments of turns with and without a tool call, with a whole
     turn in a fresh process after each, which loads the session: every prompt is recorded, in order, once; every whole turn is what
     acpx wrote down; of a killed one at least what acpx had written, and what is open is interrupted. A fresh editor that loads the
     session is shown all of it, and nothing is left running.
     """
     dice = random.Random(f"{name} {seed}")
-    acpx = Acpx(name, tmp_path / "a home", model, home)
+    acpx = Acpx(name, tmp_path / "a home", model, shell)
     acpx("sessions", "new")
     whole, killed = [], []
     for _ in range(_ROUNDS):
@@ -140,7 +140,7 @@ def test_a_kill_of_each_at_any_moment(name: str, seed: int, tmp_path: Path, mode
             whole.append(f"Second prompt {len(whole)}" + dice.choice(["", " RUN ls"]))
             acpx("prompt", whole[-1])
     acpx("sessions", "close")
-    record = Record(home)
+    record = Record(shell)
     recorded, journal = turns(by_record(record.messages)), turns(by_journal(acpx.journal()))
     sent = [prompt for both in zip(killed, whole, strict=True) for prompt in both]
     assert list(recorded) == sent
@@ -153,13 +153,13 @@ def test_a_kill_of_each_at_any_moment(name: str, seed: int, tmp_path: Path, mode
     for before, after in pairwise(record.messages):
         if before.role == "assistant" and after.role == "user":  # the last word of a turn
             assert before.status == "interrupted" or (before.metadata or {}).get("acp")
-    _shown(acpx, home, record)
+    _shown(acpx, shell, record)
     wait_until(lambda: not acpx.running())
 
 
-def _shown(acpx: Acpx, home: Shell, record: Record) -> None:
+def _shown(acpx: Acpx, shell: Shell, record: Record) -> None:
     """A fresh editor that loads the session is shown what is recorded, and after it what only the agent knows of a turn."""
-    process = home.start(*acpx.arguments, env=home.env | acpx.env, cwd=acpx.work, stderr=subprocess.DEVNULL)
+    process = shell.start(*acpx.arguments, env=shell.env | acpx.env, cwd=acpx.work, stderr=subprocess.DEVNULL)
     editor = Peer(process, record.key)
     editor.initialize()
     answer = editor.call("session/load", sessionId=record.key, cwd=str(acpx.work), mcpServers=[])

@@ -31,7 +31,7 @@ def installed() -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path) -> Iterator[Shell]:
     (tmp_path / "work").mkdir()
     made = Shell(HOME=str(tmp_path), CI="")
     yield made
@@ -39,7 +39,7 @@ def home(tmp_path: Path) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "opencode"])
-def test_an_agent_finds_what_another_tool_wrote(name: str, home: Shell, tmp_path: Path) -> None:
+def test_an_agent_finds_what_another_tool_wrote(name: str, shell: Shell, tmp_path: Path) -> None:
     """pi has a conversation, which is imported. `sessiond setup AGENT --mcp --write` is all that is configured for another agent: its
     own command lists the server, and the result of its search has the words, on a quoted line. Claude Code is told on its command
     line that it may call the tool, and to wait for a server that starts slowly.
@@ -50,10 +50,10 @@ def test_an_agent_finds_what_another_tool_wrote(name: str, home: Shell, tmp_path
     with FakeModel() as model:
         pi = BY_NAME["pi"]
         pi.run(pi.prepare(tmp_path, model.url), tmp_path / "work", SAID)
-        assert home("import", str(tmp_path / pi.place)).code == 0
+        assert shell("import", str(tmp_path / pi.place)).code == 0
         env = agent.prepare(tmp_path, model.url)
-        assert home("setup", name, "--mcp", "--write").out.startswith("added to ")
-        assert "already has" in home("setup", name, "--mcp", "--write").out
+        assert shell("setup", name, "--mcp", "--write").out.startswith("added to ")
+        assert "already has" in shell("setup", name, "--mcp", "--write").out
         assert "sessiond" in _listed(agent, env, tmp_path / "work")
         agent.run(env | PATIENT, tmp_path / "work", ASKED)
         results = [item[1] for request in model.requests for item in request.items if item[0] == "result"]
@@ -64,7 +64,7 @@ def test_an_agent_finds_what_another_tool_wrote(name: str, home: Shell, tmp_path
     assert re.search(r'(?m)^> .*elephant|"quote": ?".*elephant', found), found
 
 
-def test_the_ten_minutes_of_the_page(home: Shell, tmp_path: Path) -> None:
+def test_the_ten_minutes_of_the_page(shell: Shell, tmp_path: Path) -> None:
     """The first block of `docs/agents.md`, without `pip install`, as a shell runs it: Claude Code calls `search`, is not refused, and
     its model reads the words of pi's conversation. Only the question is another, one that the fake model understands, and
     no terminal is there to ask whether to import.
@@ -78,7 +78,7 @@ def test_the_ten_minutes_of_the_page(home: Shell, tmp_path: Path) -> None:
     agent, pi = BY_NAME["claude"], BY_NAME["pi"]
     with FakeModel() as model:
         pi.run(pi.prepare(tmp_path, model.url), tmp_path / "work", SAID)
-        env = {**home.env, **agent.prepare(tmp_path, model.url), **PATIENT, "ANTHROPIC_MODEL": "fake-model"}
+        env = {**shell.env, **agent.prepare(tmp_path, model.url), **PATIENT, "ANTHROPIC_MODEL": "fake-model"}
         programs = [Path(sys.executable).parent, Path(agent.program[0]).parent]
         env["PATH"] = os.pathsep.join([*map(str, programs), env["PATH"]])
         done = subprocess.run(

@@ -26,15 +26,15 @@ COUNTED = [agent for agent in AGENTS if agent.name != "llm"]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def user_home(tmp_path: Path) -> Path:
     path = tmp_path / "a home"
     path.mkdir()
     return path
 
 
 @pytest.fixture
-def shell(home: Path) -> Iterator[Shell]:
-    made = Shell(HOME=str(home), CI="", TZ="UTC")
+def shell(user_home: Path) -> Iterator[Shell]:
+    made = Shell(HOME=str(user_home), CI="", TZ="UTC")
     yield made
     made.close()
 
@@ -66,10 +66,12 @@ def counts(total: dict[str, Any]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("agent", COUNTED, ids=str)
-def test_an_agent_s_tokens(agent: Agent, tmp_path_factory: pytest.TempPathFactory, home: Path, shell: Shell) -> None:
-    shutil.copytree(Played(tmp_path_factory, agent).talk, home, dirs_exist_ok=True)
-    assert shell("import", str(home / agent.place)).code == 0
-    theirs, ours = by_ccusage(agent.name, home), by_us(shell, agent.tool)
+def test_an_agent_s_tokens(
+    agent: Agent, tmp_path_factory: pytest.TempPathFactory, user_home: Path, shell: Shell
+) -> None:
+    shutil.copytree(Played(tmp_path_factory, agent).talk, user_home, dirs_exist_ok=True)
+    assert shell("import", str(user_home / agent.place)).code == 0
+    theirs, ours = by_ccusage(agent.name, user_home), by_us(shell, agent.tool)
     assert counts(ours["total"]) == counts(theirs["totals"])
     assert ours["total"]["requests"] >= 4
     assert ours["total"]["output"] > 0
@@ -79,12 +81,12 @@ def test_an_agent_s_tokens(agent: Agent, tmp_path_factory: pytest.TempPathFactor
     ("agent", "folder"),
     [("claude", ".claude/projects/-w"), ("codex", ".codex/sessions/2026/02/23"), ("pi", ".pi/agent/sessions/--w--")],
 )
-def test_the_tokens_of_real_files(agent: str, folder: str, home: Path, shell: Shell) -> None:
+def test_the_tokens_of_real_files(agent: str, folder: str, user_home: Path, shell: Shell) -> None:
     """Each day's."""
     tool = next(one.tool for one in AGENTS if one.name == agent)
-    shutil.copytree(corpus(tool), home / folder)
-    assert shell("import", str(home / folder)).code == 0
-    theirs, ours = by_ccusage(agent, home), by_us(shell, tool)
+    shutil.copytree(corpus(tool), user_home / folder)
+    assert shell("import", str(user_home / folder)).code == 0
+    theirs, ours = by_ccusage(agent, user_home), by_us(shell, tool)
     assert counts(ours["total"]) == counts(theirs["totals"])
     days = {day["date"]: counts(day) for day in theirs["daily"]}
     assert {row["key"]: counts(row["total"]) for row in ours["rows"]} == days

@@ -26,7 +26,7 @@ def model() -> Iterator[FakeModel]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def user_home(tmp_path: Path) -> Path:
     path = tmp_path / "a home"
     (path / "work").mkdir(parents=True)
     (path / "work" / "apple.txt").write_text("an apple\n")
@@ -34,9 +34,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shells(home: Path) -> Iterator[list[Shell]]:
+def shells(user_home: Path) -> Iterator[list[Shell]]:
     """Two homes of sessiond's, for one home of the agent's."""
-    made = [Shell(HOME=str(home), CI="") for _ in range(2)]
+    made = [Shell(HOME=str(user_home), CI="") for _ in range(2)]
     yield made
     for shell in made:
         shell.close()
@@ -49,17 +49,17 @@ def session_of(shell: Shell, source: Path) -> tuple[dict[str, Any], list[dict[st
     return info, shell("show", info["sessionId"], "--json").json["messages"]
 
 
-def test_an_export_of_opencode_is_what_its_database_has(model: FakeModel, home: Path, shells: list[Shell]) -> None:
+def test_an_export_of_opencode_is_what_its_database_has(model: FakeModel, user_home: Path, shells: list[Shell]) -> None:
     """Texts, calls and results with their ids, times and tokens; name, folder and times of the session."""
     opencode = next(agent for agent in AGENTS if agent.name == "opencode")
-    env, folder = opencode.prepare(home, model.url), home / "work"
+    env, folder = opencode.prepare(user_home, model.url), user_home / "work"
     opencode.run(env, folder, FIRST)
     of_database, of_export = shells
-    info, messages = session_of(of_database, home / opencode.place)
+    info, messages = session_of(of_database, user_home / opencode.place)
     assert with_results_stripped(items(messages)) == with_results_stripped(model.conversation(FIRST))
 
     source_id = info["metadata"]["source"]["id"]
-    export = home / "export.json"
+    export = user_home / "export.json"
     with export.open("wb") as out:
         command = [*opencode.program, "export", source_id]
         subprocess.run(

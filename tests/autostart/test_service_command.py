@@ -48,7 +48,7 @@ class User:
 
 
 @pytest.fixture
-def user() -> Iterator[User]:
+def account() -> Iterator[User]:
     shell = Shell()
     yield User(shell)
     shell.close()
@@ -59,124 +59,126 @@ def started(user: User) -> None:
 
 
 @linux
-def test_install_once_and_again(user: User) -> None:
+def test_install_once_and_again(account: User) -> None:
     """The first time the file is written and the service started; then there is nothing to write."""
-    done = user.shell("service", "install")
+    done = account.shell("service", "install")
     assert done.code == 0, done
-    assert done.out == f"wrote {user.unit}\nthe daemon runs now, and will start at every login\n"
-    assert user.commands() == [
+    assert done.out == f"wrote {account.unit}\nthe daemon runs now, and will start at every login\n"
+    assert account.commands() == [
         "--user daemon-reload",
         "--user enable sessiond.service",
         "--user restart sessiond.service",
     ]
-    assert oct(user.unit.stat().st_mode & 0o777) == "0o644"
-    started(user)
-    before = user.unit.stat()
-    again = user.shell("service", "install", "--json").json
+    assert oct(account.unit.stat().st_mode & 0o777) == "0o644"
+    started(account)
+    before = account.unit.stat()
+    again = account.shell("service", "install", "--json").json
     assert (again["changed"], again["started"], again["problem"]) == (False, True, None)
     assert again["command"][-3:] == ["serve", "--idle-exit", "0"]
-    assert user.commands()[-1] == "--user start sessiond.service"
-    assert user.unit.stat().st_mtime_ns == before.st_mtime_ns
+    assert account.commands()[-1] == "--user start sessiond.service"
+    assert account.unit.stat().st_mtime_ns == before.st_mtime_ns
 
 
 @linux
-def test_what_the_unit_runs(user: User) -> None:
+def test_what_the_unit_runs(account: User) -> None:
     """Its command, with its variables and nothing else of this shell, is the daemon that this home's clients find."""
-    assert user.shell("service", "install").code == 0
-    lines = [line.partition("=") for line in user.unit.read_text().splitlines()]
+    assert account.shell("service", "install").code == 0
+    lines = [line.partition("=") for line in account.unit.read_text().splitlines()]
     (command,) = [shlex.split(value) for name, _, value in lines if name == "ExecStart"]
     variables = dict(shlex.split(value)[0].split("=", 1) for name, _, value in lines if name == "Environment")
-    assert variables == {"SESSIOND_HOME": str(user.shell.path)}
-    env = {"HOME": str(user.home), "PATH": os.defpath, **variables}
+    assert variables == {"SESSIOND_HOME": str(account.shell.path)}
+    env = {"HOME": str(account.home), "PATH": os.defpath, **variables}
     process = subprocess.Popen(command, env=env, cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: user.shell("status", "--json").json["running"])
-        assert user.shell.pid() == process.pid
+        wait_until(lambda: account.shell("status", "--json").json["running"])
+        assert account.shell.pid() == process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
 
 @linux
-def test_a_file_of_somebody_else(user: User) -> None:
+def test_a_file_of_somebody_else(account: User) -> None:
     """It is neither replaced nor removed, unless that is asked for."""
-    user.unit.parent.mkdir(parents=True)
-    user.unit.write_text("[Service]\nExecStart=/bin/true\n")
+    account.unit.parent.mkdir(parents=True)
+    account.unit.write_text("[Service]\nExecStart=/bin/true\n")
     for action in ("install", "remove"):
-        done = user.shell("service", action)
+        done = account.shell("service", action)
         assert done.code == 1
-        assert done.err == (f"sessiond: {user.unit} was not written by sessiond; use --force to replace or remove it\n")
-        assert user.commands() == []
-    assert user.shell("service", "status", "--json").json["file"] == "foreign"
-    assert user.unit.read_text() == "[Service]\nExecStart=/bin/true\n"
-    assert user.shell("service", "install", "--force").code == 0
-    assert user.shell("service", "status", "--json").json["file"] == "current"
+        assert done.err == (
+            f"sessiond: {account.unit} was not written by sessiond; use --force to replace or remove it\n"
+        )
+        assert account.commands() == []
+    assert account.shell("service", "status", "--json").json["file"] == "foreign"
+    assert account.unit.read_text() == "[Service]\nExecStart=/bin/true\n"
+    assert account.shell("service", "install", "--force").code == 0
+    assert account.shell("service", "status", "--json").json["file"] == "current"
 
 
 @linux
-def test_remove(user: User) -> None:
+def test_remove(account: User) -> None:
     """The service is stopped, and its file is gone; the second time there is nothing to remove."""
-    assert user.shell("service", "install", "--no-start").code == 0
-    assert user.commands() == []
-    assert user.shell("service", "remove").out == f"removed {user.unit}\n"
-    assert user.commands() == ["--user disable --now sessiond.service", "--user daemon-reload"]
-    assert not user.unit.exists()
-    assert user.shell("service", "remove").out == "the service is not installed\n"
-    assert user.shell("service", "remove", "--json").json["removed"] is False
+    assert account.shell("service", "install", "--no-start").code == 0
+    assert account.commands() == []
+    assert account.shell("service", "remove").out == f"removed {account.unit}\n"
+    assert account.commands() == ["--user disable --now sessiond.service", "--user daemon-reload"]
+    assert not account.unit.exists()
+    assert account.shell("service", "remove").out == "the service is not installed\n"
+    assert account.shell("service", "remove", "--json").json["removed"] is False
 
 
 @linux
-def test_without_a_service_manager(user: User) -> None:
+def test_without_a_service_manager(account: User) -> None:
     """In a session without one the file is written and removed all the same, and the error says how to go on."""
-    user.manager("echo Failed to connect to bus >&2; exit 1")
-    done = user.shell("service", "install")
+    account.manager("echo Failed to connect to bus >&2; exit 1")
+    done = account.shell("service", "install")
     assert done.code == 1
-    assert done.out == f"wrote {user.unit}\n"
+    assert done.out == f"wrote {account.unit}\n"
     assert done.err == (
         "sessiond: the service was not started: `systemctl --user daemon-reload` failed: Failed to connect to bus; "
         "in a login session, run: systemctl --user enable --now sessiond.service\n"
     )
-    done = user.shell("service", "status")
+    done = account.shell("service", "status")
     assert done.out.endswith("systemd cannot be reached, so it is unknown whether the service runs\n")
-    done = user.shell("service", "remove")
-    assert (done.code, done.out) == (1, f"removed {user.unit}\n")
+    done = account.shell("service", "remove")
+    assert (done.code, done.out) == (1, f"removed {account.unit}\n")
     assert "the service manager was not told: `systemctl --user disable --now" in done.err
-    assert not user.unit.exists()
+    assert not account.unit.exists()
 
 
 @linux
-def test_status(user: User) -> None:
+def test_status(account: User) -> None:
     """Whether there is a file, whether it is for this installation and home, and whether the service runs."""
-    assert user.shell("service", "status").out == "not installed; install it with: sessiond service install\n"
-    assert user.shell("service", "install").code == 0
-    started(user)
-    assert user.shell("service", "status").out == f"{user.unit} is up to date\nrunning\n"
-    expected = {"manager": "systemd", "path": str(user.unit), "file": "current", "running": True}
-    assert user.shell("service", "status", "--json").json == expected
-    user.unit.write_text(user.unit.read_text().replace("--idle-exit 0", "--idle-exit 5"))
-    user.manager("case $2 in is-active) echo inactive; exit 3;; esac")
-    assert user.shell("service", "status").out == (
-        f"{user.unit} is for another installation or home; update it with: sessiond service install\n"
+    assert account.shell("service", "status").out == "not installed; install it with: sessiond service install\n"
+    assert account.shell("service", "install").code == 0
+    started(account)
+    assert account.shell("service", "status").out == f"{account.unit} is up to date\nrunning\n"
+    expected = {"manager": "systemd", "path": str(account.unit), "file": "current", "running": True}
+    assert account.shell("service", "status", "--json").json == expected
+    account.unit.write_text(account.unit.read_text().replace("--idle-exit 0", "--idle-exit 5"))
+    account.manager("case $2 in is-active) echo inactive; exit 3;; esac")
+    assert account.shell("service", "status").out == (
+        f"{account.unit} is for another installation or home; update it with: sessiond service install\n"
         "not running; start it with: systemctl --user enable --now sessiond.service\n"
     )
 
 
 @linux
-def test_a_daemon_of_a_client(user: User) -> None:
+def test_a_daemon_of_a_client(account: User) -> None:
     """A service cannot take the data folder from a daemon that runs: the message says when it takes over, and how it does now."""
-    assert user.shell("list").code == 0
-    pid = user.shell.pid()
-    done = user.shell("service", "install")
+    assert account.shell("list").code == 0
+    pid = account.shell.pid()
+    done = account.shell("service", "install")
     assert done.code == 0, done
     assert done.out.splitlines()[1:] == [
         f"a client has already started a daemon (pid {pid}), so the service takes over at the next login",
         "to let it take over now, run: sessiond stop && systemctl --user enable --now sessiond.service",
     ]
-    assert user.shell("service", "install", "--json").json["otherDaemon"] == pid
+    assert account.shell("service", "install", "--json").json["otherDaemon"] == pid
 
 
 @linux
-def test_a_command_that_works_only_in_this_shell(user: User, tmp_path: Path) -> None:
+def test_a_command_that_works_only_in_this_shell(account: User, tmp_path: Path) -> None:
     """Nothing is written for a program that would fail at the next login."""
     script = tmp_path / "sessiond"
     script.write_text(
@@ -186,7 +188,7 @@ def test_a_command_that_works_only_in_this_shell(user: User, tmp_path: Path) -> 
     script.chmod(0o755)
     done = subprocess.run(
         [script, "service", "install"],
-        env=user.shell.env,
+        env=account.shell.env,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -194,7 +196,7 @@ def test_a_command_that_works_only_in_this_shell(user: User, tmp_path: Path) -> 
     )
     assert done.returncode == 1
     assert f"{script} does not run outside this shell: AssertionError: only here; install sessiond" in done.stderr
-    assert not user.unit.exists()
+    assert not account.unit.exists()
 
 
 def test_launchd_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

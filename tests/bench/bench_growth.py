@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import tempfile
 import threading
@@ -47,7 +46,7 @@ class Listener:
         self._thread.start()
 
     def leave(self) -> None:
-        self._client._sock.shutdown(socket.SHUT_RDWR)
+        self._client.hang_up()
         self._thread.join()
 
     def _listen(self) -> None:

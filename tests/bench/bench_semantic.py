@@ -31,6 +31,7 @@ from sessiond.index.values import IndexedInfo, SearchPage, SearchQuery
 from sessiond.index.vectors import Row, VectorStore
 from sessiond.limits import Limits
 from sessiond.model.values import timestamp
+from tests import inside
 from tests.bench.bench_index import Words
 from tests.bench.report import MB, cpu_seconds, write_section
 
@@ -63,7 +64,7 @@ async def whole(count: int) -> list[str]:
         while page.incomplete:
             page = await asked(index, "warm up")
         spent = time.perf_counter() - begun
-        pid = index._semantic._worker._process.pid  # type: ignore[union-attr]
+        pid = inside.semantic_worker(index)._process.pid
         rows = [
             f"| {count:,} messages made into vectors | {count / cpu_seconds(pid):,.0f} a second of CPU, {count / spent:,.0f} a second |"
         ]

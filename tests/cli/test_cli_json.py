@@ -14,12 +14,12 @@ from tests.shell import Shell, wait_until
 
 
 @pytest.fixture
-def talk(home: Shell) -> Shell:
+def talk(shell: Shell) -> Shell:
     """A home with the session `talk` of two messages."""
-    assert home("new", "--id", "talk", "--name", "A talk").code == 0
-    assert home("append", "talk", "one").code == 0
-    assert home("append", "talk", "two", "--role", "assistant").code == 0
-    return home
+    assert shell("new", "--id", "talk", "--name", "A talk").code == 0
+    assert shell("append", "talk", "one").code == 0
+    assert shell("append", "talk", "two", "--role", "assistant").code == 0
+    return shell
 
 
 def test_every_command_answers_what_its_request_answers(talk: Shell, tmp_path: Path) -> None:
@@ -51,54 +51,54 @@ def test_every_command_answers_what_its_request_answers(talk: Shell, tmp_path: P
         assert set(keys) <= done.json.keys(), command
 
 
-def test_a_failed_request_prints_nothing_on_standard_output(home: Shell) -> None:
+def test_a_failed_request_prints_nothing_on_standard_output(shell: Shell) -> None:
     """Exit code 1 and one line on standard error; a script never parses half a document."""
-    done = home("show", "nosuch", "--json")
+    done = shell("show", "nosuch", "--json")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
 
 
-def test_list_pages_through_everything(home: Shell) -> None:
+def test_list_pages_through_everything(shell: Shell) -> None:
     """--all follows the cursors, -n cuts."""
-    with home.client() as client:
+    with shell.client() as client:
         for number in range(75):
             client.call("session/new", {"sessionId": f"s{number}", "name": f"n{number}"})
-    assert len(home("list", "--json").json["sessions"]) == 50
-    assert len(home("list", "-n", "60", "--json").json["sessions"]) == 60
-    found = home("list", "--all", "--json").json
+    assert len(shell("list", "--json").json["sessions"]) == 50
+    assert len(shell("list", "-n", "60", "--json").json["sessions"]) == 60
+    found = shell("list", "--all", "--json").json
     assert {info["sessionId"] for info in found["sessions"]} == {f"s{number}" for number in range(75)}
     assert found["nextCursor"] is None
 
 
-def test_odd_text_goes_in_and_comes_out_the_same(home: Shell) -> None:
+def test_odd_text_goes_in_and_comes_out_the_same(shell: Shell) -> None:
     """Control characters, quotes and astral characters in content are the same in JSON, and never reach a terminal raw."""
     odd = 'a"b\\c\t\x1b[31mred\x7f\x9b\u202eevil\u2028 日本 \U0001f600 \x00'.replace("\x00", "\\0")
-    home("new", "--id", "x", "--name", odd)
-    assert home("append", "x", stdin=odd).code == 0
-    done = home("show", "x", "--json")
+    shell("new", "--id", "x", "--name", odd)
+    assert shell("append", "x", stdin=odd).code == 0
+    done = shell("show", "x", "--json")
     assert done.json["messages"][0]["content"] == odd
     assert done.json["session"]["name"] == odd
     for arguments in (["show", "x"], ["list"], ["search", "evil"], ["show", "x", "--json"]):
-        raw = home(*arguments).out
+        raw = shell(*arguments).out
         assert not set(raw) & set("\x1b\x7f\x9b\u202e"), arguments
 
 
-def test_text_that_is_no_utf8_is_refused(home: Shell) -> None:
+def test_text_that_is_no_utf8_is_refused(shell: Shell) -> None:
     """Nothing is guessed about bytes that are not UTF-8."""
-    home("new", "--id", "x")
-    process = home.start("append", "x")
+    shell("new", "--id", "x")
+    process = shell.start("append", "x")
     _, err = process.communicate(b"\xff\xfe", timeout=30)
     assert process.returncode == 2
     assert b"standard input is not valid UTF-8 (byte 0)" in err
-    assert home("append", "x", "\udcff").code == 1
+    assert shell("append", "x", "\udcff").code == 1
 
 
-def test_one_final_newline_is_the_shells(home: Shell) -> None:
+def test_one_final_newline_is_the_shells(shell: Shell) -> None:
     """`echo hi | sessiond append` appends "hi"; further newlines are the writer's."""
-    home("new", "--id", "x")
-    home("append", "x", stdin="hi\n")
-    home("append", "x", stdin="hi\n\n")
-    home("append", "x", stdin="")
-    assert [message["content"] for message in home("show", "x", "--json").json["messages"]] == ["hi", "hi\n", ""]
+    shell("new", "--id", "x")
+    shell("append", "x", stdin="hi\n")
+    shell("append", "x", stdin="hi\n\n")
+    shell("append", "x", stdin="")
+    assert [message["content"] for message in shell("show", "x", "--json").json["messages"]] == ["hi", "hi\n", ""]
 
 
 def lines(process: Any, count: int) -> list[dict[str, Any]]:
@@ -136,10 +136,10 @@ def test_tail_for_people_shows_a_reply_as_it_grows(talk: Shell) -> None:
     assert [line.strip() for line in (said[1], said[3])] == ["Let me think.", "Well?"]
 
 
-def test_commands_start_the_daemon_and_exit_69_if_they_cannot(home: Shell) -> None:
+def test_commands_start_the_daemon_and_exit_69_if_they_cannot(shell: Shell) -> None:
     """A daemon that cannot be started is exit code 69, with the reason."""
-    home.write_config("[autosave]\nidle_s = 'soon'\n")
-    done = home("list")
+    shell.write_config("[autosave]\nidle_s = 'soon'\n")
+    done = shell("list")
     assert (done.code, done.out) == (69, "")
     assert "autosave.idle_s is 'soon'; it must be a number of seconds" in done.err
 
@@ -189,18 +189,18 @@ def test_completion_knows_commands_and_sessions(talk: Shell) -> None:
         del talk.env[name]
 
 
-def test_setup_knows_the_editors(home: Shell) -> None:
+def test_setup_knows_the_editors(shell: Shell) -> None:
     """Each editor's lines lead to client files that are there, or name the one word that it has to start."""
     for editor in ("emacs", "vim", "neovim", "vscode", "lisp"):
-        assert "sessiond" in home("setup", editor).out.lower()
+        assert "sessiond" in shell("setup", editor).out.lower()
 
 
-def test_help_is_there_for_every_command(home: Shell) -> None:
+def test_help_is_there_for_every_command(shell: Shell) -> None:
     """`--help` of each command works and ends with 0; so do the group's own and --version."""
     from sessiond.cli.group import COMMANDS
 
-    listed = home("--help")
+    listed = shell("--help")
     assert all(f"  {name} " in listed.out for name in COMMANDS)
     for name in ("append", "serve", "import", "demo"):
-        assert home(name, "--help").out.startswith(f"Usage: sessiond {name}")
-    assert home("--version").out.startswith("sessiond ")
+        assert shell(name, "--help").out.startswith(f"Usage: sessiond {name}")
+    assert shell("--version").out.startswith("sessiond ")

@@ -15,31 +15,31 @@ from sessiond.client import requests
 from tests.shell import Shell
 
 
-def test_the_demo_shows_the_main_job(home: Shell) -> None:
+def test_the_demo_shows_the_main_job(shell: Shell) -> None:
     """Real clients, a real kill, everything there afterwards, and nothing left behind."""
-    home.env["TMPDIR"] = str(home.path)
-    done = home("demo")
+    shell.env["TMPDIR"] = str(shell.path)
+    done = shell("demo")
     assert (done.code, done.err) == (0, ""), done
     assert "ok  acknowledged before the kill: all there, each under its seq" in done.out
     assert "ok  sent: 303, there: 303, twice: 0" in done.out
     assert "ok  in the order of seq, each client's own order kept" in done.out
     assert "WRONG" not in done.out
     assert done.out.endswith("Everything stopped and removed.\n")
-    assert list(home.path.iterdir()) == []
+    assert list(shell.path.iterdir()) == []
 
 
-def test_the_demo_prints_the_same_every_time(home: Shell) -> None:
+def test_the_demo_prints_the_same_every_time(shell: Shell) -> None:
     """But for the times in the file that it shows, so that documents may hold its output."""
-    one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", home("demo").out) for _ in range(2))
+    one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", shell("demo").out) for _ in range(2))
     assert one == two
 
 
-def test_the_recording_shows_what_the_demo_prints(home: Shell) -> None:
+def test_the_recording_shows_what_the_demo_prints(shell: Shell) -> None:
     """The documentation's recording has the same lines, but for the times in the file that it shows."""
     recording = Path(__file__).parents[2] / "docs" / "images" / "demo.cast"
     events = [json.loads(line) for line in recording.read_text().splitlines()][1:]
     shown = "".join(text for _, _, text in events).replace("\r\n", "\n")
-    one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text) for text in (shown, home("demo").out))
+    one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text) for text in (shown, shell("demo").out))
     assert one == two
 
 

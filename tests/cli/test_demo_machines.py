@@ -17,12 +17,12 @@ from tests.shell import Shell
 
 
 @pytest.mark.timeout(180)
-def test_two_machines_part_and_meet(home: Shell) -> None:
+def test_two_machines_part_and_meet(shell: Shell) -> None:
     """Everything that was acknowledged is on both, once, in order; nothing is left behind, and the home may have a blank."""
-    folder = home.path / "a home"
+    folder = shell.path / "a home"
     folder.mkdir()
-    home.env["TMPDIR"] = str(folder)
-    done = home("demo", "--machines")
+    shell.env["TMPDIR"] = str(folder)
+    done = shell("demo", "--machines")
     assert (done.code, done.err) == (0, ""), done
     for line in (
         "desktop: online, the hub has all that it said",
@@ -38,10 +38,10 @@ def test_two_machines_part_and_meet(home: Shell) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_signal_ends_everything(home: Shell) -> None:
+def test_a_signal_ends_everything(shell: Shell) -> None:
     """In the middle of the story: no server and no daemon are left, and no folder."""
-    home.env["TMPDIR"] = str(home.path)
-    process = home.start("demo", "--machines")
+    shell.env["TMPDIR"] = str(shell.path)
+    process = shell.start("demo", "--machines")
     assert process.stdout is not None
     while not process.stdout.readline().startswith(b"2. "):
         assert process.poll() is None
@@ -50,7 +50,7 @@ def test_a_signal_ends_everything(home: Shell) -> None:
     process.send_signal(signal.SIGTERM)
     process.stdout.read()
     assert process.wait(60) == -signal.SIGTERM
-    assert list(home.path.iterdir()) == []
+    assert list(shell.path.iterdir()) == []
     for pid, folder in servers.items():
         assert not Path(f"/proc/{pid}").exists() and not Path(folder).exists()
 

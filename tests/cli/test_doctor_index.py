@@ -36,21 +36,21 @@ def spoilt(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
 
 
 @pytest.fixture
-def half(home: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def half(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A home without a daemon, whose index lacks one message of `x` and nothing of `y`."""
     for name in ("x", "y"):
-        home("new", "--id", name, "--name", name.upper())
+        shell("new", "--id", name, "--name", name.upper())
         for word in ("first", "second"):
-            home("append", name, f"{word} words of {name}")
-    home("stop")
-    where = endpoint.places(home.env)
+            shell("append", name, f"{word} words of {name}")
+    shell("stop")
+    where = endpoint.places(shell.env)
 
     async def feed() -> None:
         index = Index(where.index_file, Limits())
         await index.open()
         known = await index.info("x")
         assert known is not None
-        files = StoreFiles(RealFileSystem(), str(home.data / "sessions"), registry.get("jsonl")).read("x").files
+        files = StoreFiles(RealFileSystem(), str(shell.data / "sessions"), registry.get("jsonl")).read("x").files
         said = registry.get("jsonl").decode("x", files).session.messages()
         index.put_session(known, said, [])
         await index.settled()
@@ -60,7 +60,7 @@ def half(home: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     with monkeypatch.context() as patch:
         spoilt(patch, "second words of x")
         asyncio.run(feed())
-    return home
+    return shell
 
 
 def test_without_a_daemon(half: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,14 +19,14 @@ KEY = "sk-ant-api03-" + "a1B2c3D4" * 5
 
 
 @pytest.fixture
-def talks(home: Shell) -> Shell:
+def talks(shell: Shell) -> Shell:
     """Three sessions: two tagged, one of them archived, one with secrets in it."""
     for name, tag in (("one", "red"), ("two", "red"), ("three", "blue")):
-        assert home("new", "--id", name, "--tag", tag, "--name", f"Talk {name}").code == 0
-        assert home("append", name, f"hello from {name}").code == 0
-    assert home("append", "three", f"my key is {KEY} in /home/mallory42/x, says mallory42").code == 0
-    assert home("archive", "two").code == 0
-    return home
+        assert shell("new", "--id", name, "--tag", tag, "--name", f"Talk {name}").code == 0
+        assert shell("append", name, f"hello from {name}").code == 0
+    assert shell("append", "three", f"my key is {KEY} in /home/mallory42/x, says mallory42").code == 0
+    assert shell("archive", "two").code == 0
+    return shell
 
 
 def test_one_goes_where_it_is_told(talks: Shell, tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_a_dash_is_standard_output(talks: Shell, tmp_path: Path) -> None:
         ("store", "join", "x", "--key-file", "-"), ("follow", "on", "codex", "--path", "-"), ("store", "create", "x", "--password-file", "-"),
     ],
 )  # fmt: skip
-def test_a_dash_that_will_not_do(home: Shell, arguments: tuple[str, ...]) -> None:
+def test_a_dash_that_will_not_do(shell: Shell, arguments: tuple[str, ...]) -> None:
     """Where a stream cannot be read or written, it is refused with what to do."""
-    done = home(*arguments)
+    done = shell(*arguments)
     assert (done.code, done.out) == (2, "")
     assert "name a file (./- for one called that)" in " ".join(done.err.split())
 

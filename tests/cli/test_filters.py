@@ -7,61 +7,61 @@ import pytest
 from tests.shell import Shell
 
 
-def test_a_store_that_is_none(home: Shell) -> None:
+def test_a_store_that_is_none(shell: Shell) -> None:
     """Every command says so in the same words, with those that there are."""
-    home("append", home("new", "--json").json["session"]["sessionId"], "x")
+    shell("append", shell("new", "--json").json["session"]["sessionId"], "x")
     for command in (
         ("search", "x"), ("search", "-q", "x"), ("search", "--json", "x"), ("search", "-E", "x"), ("list",), ("list", "--json"),
         ("list", "--deleted"), ("gc",), ("gc", "--yes", "--json"), ("export",), ("export", "--all"), ("import", "/"),
     ):  # fmt: skip
-        done = home(*command, "--store", "nosuch")
+        done = shell(*command, "--store", "nosuch")
         assert (done.out, done.err) == ("", "sessiond: store: there is no store 'nosuch'; one of default\n"), command
         assert done.code == 1
 
 
-def test_a_session_that_is_none(home: Shell) -> None:
+def test_a_session_that_is_none(shell: Shell) -> None:
     """`search --session` says that the session does not exist, or no longer; an existing one may have no hits."""
-    home("new", "--id", "one", "--name", "One")
-    home("new", "--id", "gone", "--name", "Gone")
-    home("rm", "gone")
+    shell("new", "--id", "one", "--name", "One")
+    shell("new", "--id", "gone", "--name", "Gone")
+    shell("rm", "gone")
     for session_id in ("nosuch", "gone", "nosuch/one"):
-        done = home("search", "--session", session_id, "x")
+        done = shell("search", "--session", session_id, "x")
         assert (done.out, done.err.count("\n")) == ("", 1)
         assert done.err.startswith(f"sessiond: no session {session_id!r}")
         assert done.code == 1
-    assert home("search", "--session", "one", "x").err == ""
-    assert home("search", "--session", "one", "--store", "default", "x").err == ""
+    assert shell("search", "--session", "one", "x").err == ""
+    assert shell("search", "--session", "one", "--store", "default", "x").err == ""
 
 
-def test_a_file_that_cannot_be_read_is_a_session(home: Shell) -> None:
+def test_a_file_that_cannot_be_read_is_a_session(shell: Shell) -> None:
     """A search for what its index does not hold finds nothing, and does not call the session none."""
-    home("new", "--id", "one", "--name", "One")
-    assert home("stop").code == 0
-    (home.data / "sessions" / "one.jsonl").write_bytes(b"\0" * 100)
-    assert home("show", "one").code == 1
-    assert home("search", "--session", "one", "absent").err == ""
+    shell("new", "--id", "one", "--name", "One")
+    assert shell("stop").code == 0
+    (shell.data / "sessions" / "one.jsonl").write_bytes(b"\0" * 100)
+    assert shell("show", "one").code == 1
+    assert shell("search", "--session", "one", "absent").err == ""
 
 
 @pytest.mark.parametrize("option", ["--before", "--after", "--since", "--until"])
-def test_a_time_that_is_none(home: Shell, option: str) -> None:
+def test_a_time_that_is_none(shell: Shell, option: str) -> None:
     """It is wrong usage, and the line says which forms can be read; nothing is searched for as a word."""
     for text in ("garbage", "10 days ago", "2026-13", "2026-01-11 x", "yesterday"):
-        done = home("search", option, text, "commit")
+        done = shell("search", option, text, "commit")
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert f"Invalid value for {option}: {text!r} is not a time; write 2026" in done.err
         assert "2026-01-11T14:30:22Z" in done.err
 
 
-def test_the_ends_of_time(home: Shell) -> None:
+def test_the_ends_of_time(shell: Shell) -> None:
     """A time beyond the last one is invalid, and the first year is valid."""
-    assert home("list", "--until", "9999-12-31T23:59:59-10:00").code == 2
-    home("new", "--id", "x", "--name", "X")
-    assert home("list", "--since", "0001-01-02").out.startswith("x\t")
+    assert shell("list", "--until", "9999-12-31T23:59:59-10:00").code == 2
+    shell("new", "--id", "x", "--name", "X")
+    assert shell("list", "--since", "0001-01-02").out.startswith("x\t")
 
 
-def test_times_that_are_some(home: Shell) -> None:
+def test_times_that_are_some(shell: Shell) -> None:
     """Every form that the words `before:` and `after:` know."""
-    with home.client() as client:
+    with shell.client() as client:
         said = [{"role": "user", "content": "commit", "timestamp": "2026-01-11T14:30:22.000Z"}]
         client.call("session/new", {"sessionId": "x", "messages": said})
     for time in (
@@ -72,16 +72,16 @@ def test_times_that_are_some(home: Shell) -> None:
         "2026-01-11T15:30:22+01:00",
         "2026-01-11T14:30:22",
     ):
-        assert home("search", "-l", "--after", time, "commit").out == "x\n", time
-        assert home("search", "-l", "--before", time, "commit").out == "", time
+        assert shell("search", "-l", "--after", time, "commit").out == "x\n", time
+        assert shell("search", "-l", "--before", time, "commit").out == "", time
 
 
-def test_a_folder_and_those_in_it(home: Shell) -> None:
+def test_a_folder_and_those_in_it(shell: Shell) -> None:
     """`search --cwd` is the word `cwd:` whatever the folder is called, and whatever the query begins or ends with; with a
     pattern, and in `list`, it is that folder itself.
     """
     root = '/no such/"pl*ce'
-    with home.client() as client:
+    with shell.client() as client:
         for session_id, cwd in (
             ("at", "/src/app"),
             ("in", "/src/app/a b"),
@@ -93,7 +93,7 @@ def test_a_folder_and_those_in_it(home: Shell) -> None:
             client.call("session/new", {"sessionId": session_id, "cwd": cwd, "messages": said})
 
     def found(*arguments: str) -> set[str]:
-        return set(home("search", "-l", *arguments).out.split())
+        return set(shell("search", "-l", *arguments).out.split())
 
     assert found("--cwd", "/src/app", "lock") == found("cwd:/src/app", "lock") == {"at", "in"}
     assert found("--cwd", "/src/app/a b", "lock") == {"in"}
@@ -103,13 +103,13 @@ def test_a_folder_and_those_in_it(home: Shell) -> None:
     for query in ("OR lock", "** OR lock", "lock OR", 'lock "bar', "lock OR absent", "OR", '" OR lock'):
         assert found("--cwd", "/src/app", query) == {"at", "in"}, query
     assert found("--cwd", "/src/app", "-E", "l.ck") == {"at"}
-    assert [line.split("\t")[0] for line in home("list", "--cwd", "/src/app").out.splitlines()] == ["at"]
+    assert [line.split("\t")[0] for line in shell("list", "--cwd", "/src/app").out.splitlines()] == ["at"]
 
 
-def test_a_folder_of_windows(home: Shell) -> None:
+def test_a_folder_of_windows(shell: Shell) -> None:
     """However it is written at the command line, and in the session; live, deleted, and for what was used."""
     usage = {"usage": {"inputTokens": 5, "outputTokens": 2}, "model": "m"}
-    with home.client() as client:
+    with shell.client() as client:
         for session_id, cwd in (
             ("win", r"C:\Src\App"),
             ("wsl", "/mnt/c/src/app"),
@@ -121,25 +121,25 @@ def test_a_folder_of_windows(home: Shell) -> None:
         client.call("session/new", {"sessionId": "gone", "cwd": "c:/src/app/", "messages": said})
         client.call("session/delete", {"sessionId": "gone"})
     for folder in (r"C:\src\app", "c:/Src/App/", "/mnt/c/Src/app", "/mnt/C/src/app"):
-        assert set(home("search", "-l", "--cwd", folder, "lock").out.split()) == {"win", "wsl"}, folder
-        assert set(home("search", "-l", "--cwd", folder, "-E", "l.ck").out.split()) == {"win", "wsl"}, folder
-        assert len(home("list", "--deleted", "--json", "--cwd", folder).json["sessions"]) == 1, folder
-        assert len(home("list", "--cwd", folder).out.splitlines()) == 2, folder
-    assert set(home("search", "-l", r"cwd:C:\src", "lock").out.split()) == {"win", "wsl"}
-    assert home("search", "-l", "--cwd", "//HOST/share/app", "lock").out.split() == ["net"]
-    home("new", "--id", "made", "--cwd", r"D:\work")
-    assert home("show", "--json", "made").json["session"]["cwd"] == r"D:\work"
+        assert set(shell("search", "-l", "--cwd", folder, "lock").out.split()) == {"win", "wsl"}, folder
+        assert set(shell("search", "-l", "--cwd", folder, "-E", "l.ck").out.split()) == {"win", "wsl"}, folder
+        assert len(shell("list", "--deleted", "--json", "--cwd", folder).json["sessions"]) == 1, folder
+        assert len(shell("list", "--cwd", folder).out.splitlines()) == 2, folder
+    assert set(shell("search", "-l", r"cwd:C:\src", "lock").out.split()) == {"win", "wsl"}
+    assert shell("search", "-l", "--cwd", "//HOST/share/app", "lock").out.split() == ["net"]
+    shell("new", "--id", "made", "--cwd", r"D:\work")
+    assert shell("show", "--json", "made").json["session"]["cwd"] == r"D:\work"
 
 
-def test_a_model_is_asked_for_in_one_way(home: Shell) -> None:
+def test_a_model_is_asked_for_in_one_way(shell: Shell) -> None:
     """By its name or whole parts of it, in any case: as an option of a list and of a search, as a word, and in the trash."""
-    with home.client() as client:
+    with shell.client() as client:
         for session_id, model in (("a", "claude-opus-4"), ("b", "Opus 4.1"), ("c", "opusculum"), ("d", None)):
             said = [{"role": "user", "content": "lock"}]
             client.call("session/new", {"sessionId": session_id, "model": model, "messages": said})
 
     def listed(*arguments: str) -> set[str]:
-        return {info["sessionId"] for info in home("list", "--json", *arguments).json["sessions"]}
+        return {info["sessionId"] for info in shell("list", "--json", *arguments).json["sessions"]}
 
     for asked, expected in (
         ("opus", {"a", "b"}),
@@ -148,27 +148,27 @@ def test_a_model_is_asked_for_in_one_way(home: Shell) -> None:
         ("pus", set()),
         ("opusculum", {"c"}),
     ):
-        assert set(home("search", "-l", f"model:{asked}", "lock").out.split()) == expected, asked
-        assert set(home("search", "-l", "--model", asked, "lock").out.split()) == expected, asked
-        assert set(home("search", "-l", "--model", asked, "-E", "l.ck").out.split()) == expected, asked
+        assert set(shell("search", "-l", f"model:{asked}", "lock").out.split()) == expected, asked
+        assert set(shell("search", "-l", "--model", asked, "lock").out.split()) == expected, asked
+        assert set(shell("search", "-l", "--model", asked, "-E", "l.ck").out.split()) == expected, asked
         assert listed("--model", asked) == expected, asked
-        assert {one["sessionId"] for one in home("export", "--model", asked, "--json").json["sessions"]} == expected
-    home("rm", "a", "c")
+        assert {one["sessionId"] for one in shell("export", "--model", asked, "--json").json["sessions"]} == expected
+    shell("rm", "a", "c")
     assert len(listed("--deleted", "--model", "opus")) == 1
 
 
-def test_what_is_in_the_trash_is_said_to_be_there(home: Shell) -> None:
+def test_what_is_in_the_trash_is_said_to_be_there(shell: Shell) -> None:
     """By every command that wants it, also after a start of the daemon; not of what never was, or was deleted for good."""
     for session_id in ("gone", "erased"):
-        home("new", "--id", session_id, "--name", session_id)
-        home("append", session_id, "x")
-    home("rm", "gone")
-    home("rm", "--permanent", "erased")
+        shell("new", "--id", session_id, "--name", session_id)
+        shell("append", session_id, "x")
+    shell("rm", "gone")
+    shell("rm", "--permanent", "erased")
     said = "no session 'gone' in the store 'default': it is in the trash; `sessiond restore gone` brings it back"
     for command in (("show", "gone"), ("append", "gone", "y"), ("rename", "gone", "Z"), ("export", "gone"), ("stop",),
                     ("show", "gone"), ("search", "--session", "gone", "x"), ("fork", "gone")):  # fmt: skip
-        done = home(*command)
+        done = shell(*command)
         assert command == ("stop",) or (done.code, done.out, done.err) == (1, "", f"sessiond: {said}\n"), command
     for never in ("erased", "nosuch"):
-        assert "it is in the trash" not in home("show", never).err
-    assert home("restore", "gone").code == home("show", "gone").code == 0
+        assert "it is in the trash" not in shell("show", never).err
+    assert shell("restore", "gone").code == shell("show", "gone").code == 0

@@ -9,48 +9,48 @@ from sessiond.cli.guides import GUIDES, folder
 from tests.shell import Shell, on_terminal
 
 
-def test_topics_and_commands_are_listed(home: Shell) -> None:
+def test_topics_and_commands_are_listed(shell: Shell) -> None:
     """Without an argument it lists every topic and every command that a person sees; no daemon is started."""
-    done = home("help")
+    done = shell("help")
     assert done.code == 0
     for name in (*GUIDES, *COMMANDS):
         assert f"\n  {name} " in done.out
     assert "welcome" not in done.out
-    assert not home.held()
+    assert not shell.held()
 
 
 @pytest.mark.parametrize("topic", GUIDES)
-def test_a_topic_is_its_page(home: Shell, topic: str) -> None:
+def test_a_topic_is_its_page(shell: Shell, topic: str) -> None:
     """In a pipe, a topic is its page as it is written."""
-    done = home("help", topic)
+    done = shell("help", topic)
     assert done.code == 0
     assert done.out.startswith((folder() / GUIDES[topic].page).read_text())
 
 
-def test_a_page_is_drawn_on_a_terminal(home: Shell) -> None:
+def test_a_page_is_drawn_on_a_terminal(shell: Shell) -> None:
     """On a terminal, headings and code have no marks of Markdown left."""
-    code, shown = on_terminal(home, "help", "history")
+    code, shown = on_terminal(shell, "help", "history")
     assert code == 0
     assert "Keep your history" in shown
     assert "```" not in shown
     assert "# Keep" not in shown
 
 
-def test_a_command_is_its_help(home: Shell) -> None:
+def test_a_command_is_its_help(shell: Shell) -> None:
     """The same text as --help, for subcommands too."""
     for words in (["list"], ["follow", "on"], ["service"]):
-        assert home("help", *words).out.strip() == home(*words, "--help").out.strip()
+        assert shell("help", *words).out.strip() == shell(*words, "--help").out.strip()
 
 
-def test_a_mistake_is_corrected(home: Shell) -> None:
+def test_a_mistake_is_corrected(shell: Shell) -> None:
     """A word that is neither gets the nearest one, and exit code 2."""
-    done = home("help", "serch")
+    done = shell("help", "serch")
     assert done.code == 2
     assert "Did you mean 'search'?" in done.err
-    assert home("help", "follow", "in").code == 2
-    assert "Did you mean 'list'?" in home("lst").err
+    assert shell("help", "follow", "in").code == 2
+    assert "Did you mean 'list'?" in shell("lst").err
 
 
-def test_a_topic_that_is_a_command_names_it(home: Shell) -> None:
+def test_a_topic_that_is_a_command_names_it(shell: Shell) -> None:
     """`search` is both: the page ends with where the command's help is."""
-    assert "sessiond search --help" in home("help", "search").out
+    assert "sessiond search --help" in shell("help", "search").out

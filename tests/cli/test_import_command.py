@@ -34,7 +34,7 @@ def record(number: int, session: str = S, text: str = "") -> str:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Iterator[Shell]:
+def user(tmp_path: Path) -> Iterator[Shell]:
     """Somebody whose home folder holds what Claude Code and llm keep there."""
     made = Shell(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / ".config"))
     projects = tmp_path / ".claude" / "projects" / "-w"
@@ -44,42 +44,42 @@ def person(tmp_path: Path) -> Iterator[Shell]:
     made.close()
 
 
-def transcript(person: Shell) -> Path:
-    return Path(person.env["HOME"]) / ".claude" / "projects" / "-w" / f"{S}.jsonl"
+def transcript(shell: Shell) -> Path:
+    return Path(shell.env["HOME"]) / ".claude" / "projects" / "-w" / f"{S}.jsonl"
 
 
-def test_without_a_path_it_shows_what_it_found(person: Shell) -> None:
+def test_without_a_path_it_shows_what_it_found(user: Shell) -> None:
     """Tool, path, files and size; it imports nothing without consent."""
-    place = transcript(person).parent.parent
-    found = f"claude-code  {place}  1 file  {transcript(person).stat().st_size} bytes\n"
-    asked = person("import")
+    place = transcript(user).parent.parent
+    found = f"claude-code  {place}  1 file  {transcript(user).stat().st_size} bytes\n"
+    asked = user("import")
     assert (asked.code, asked.out) == (2, found)
     assert "--yes" in asked.err
     assert asked.err.count("\n") == 1
-    dry = person("import", "--dry-run")
+    dry = user("import", "--dry-run")
     assert (dry.code, dry.out, dry.err) == (0, f"{found}would import 1 session with 4 messages\n", "")
-    assert person("list").out == ""
-    done = person("import", "--yes")
+    assert user("list").out == ""
+    done = user("import", "--yes")
     assert (done.code, done.out, done.err) == (0, f"{found}imported 1 session with 4 messages\n", "")
-    again = person("import", "--yes", "--json")
+    again = user("import", "--yes", "--json")
     assert again.json == {"sessions": [], "skipped": 1, "warnings": []}
     assert str(place) in again.err
-    other = person("import", "--yes", "--format", "codex")
+    other = user("import", "--yes", "--format", "codex")
     assert (other.code, other.err) == (0, "")
     assert "name a PATH" in other.out
 
 
-def test_on_a_terminal_it_asks(person: Shell) -> None:
+def test_on_a_terminal_it_asks(user: Shell) -> None:
     """Yes is the default; no brings nothing in."""
-    assert "nothing was imported" in answering(person, "n", "import")
-    assert person("list").out == ""
-    assert "imported 1 session with 4 messages" in answering(person, "", "import")
+    assert "nothing was imported" in answering(user, "n", "import")
+    assert user("list").out == ""
+    assert "imported 1 session with 4 messages" in answering(user, "", "import")
 
 
-def answering(person: Shell, answer: str, *arguments: str) -> str:
+def answering(shell: Shell, answer: str, *arguments: str) -> str:
     """The output of the command on a terminal when this line is typed."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(person.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=person.env)
+    process = subprocess.Popen(shell.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=shell.env)
     os.close(theirs)
     os.write(ours, answer.encode() + b"\n")
     shown = b""
@@ -91,29 +91,29 @@ def answering(person: Shell, answer: str, *arguments: str) -> str:
     return shown.decode()
 
 
-def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
+def test_every_skipped_line_is_told_with_its_reason(user: Shell) -> None:
     """File, line and reason on standard error, all of them; several paths are one import."""
-    with transcript(person).open("a") as file:
+    with transcript(user).open("a") as file:
         file.write("{no json\n" * 30 + '{"type": "user", "uuid": "cut o')
-    plain = transcript(person).with_name("talk.json")
+    plain = transcript(user).with_name("talk.json")
     plain.write_text('[{"role": "user", "content": "hello"}]')
-    done = person("import", str(transcript(person)), str(plain))
+    done = user("import", str(transcript(user)), str(plain))
     tools = "claude-code: 1 session, 4 messages\nmessages: 1 session, 1 message\n"
     assert done.out == f"imported 2 sessions with 5 messages\n{tools}"
     lines = done.err.splitlines()
     assert len(lines) == 31
-    assert [f"{transcript(person)}:{n}: not valid JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31
-    as_json = person("import", str(transcript(person)), str(plain), "--since", "2026-01-12", "--dry-run", "--json").json
+    assert [f"{transcript(user)}:{n}: not valid JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31
+    as_json = user("import", str(transcript(user)), str(plain), "--since", "2026-01-12", "--dry-run", "--json").json
     assert (as_json["sessions"], as_json["warnings"]) == ([], [])
-    assert person("import", "--since", "yesterday", "--yes").code == 2
-    assert person("import", "--follow", "--dry-run", str(plain)).code == 2
+    assert user("import", "--since", "yesterday", "--yes").code == 2
+    assert user("import", "--follow", "--dry-run", str(plain)).code == 2
 
 
-def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) -> None:
+def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(user: Shell) -> None:
     """Exit code 1 with the reason: nobody's file, a pipe, a database of a schema that nobody knows, noise, another tool's
     file. An empty folder, and a file that brings nothing new, are not failures.
     """
-    folder = transcript(person).parent
+    folder = transcript(user).parent
     plain, pipe, database, noise = (folder / name for name in ("plain.txt", "pipe", "goose.db", "noise.jsonl"))
     plain.write_text("hello\n")
     os.mkfifo(pipe)
@@ -130,45 +130,45 @@ def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) ->
         ([str(empty)], "no conversation was found in it"),
         ([str(noise), "--format", "codex"], "contains no records of codex"),
         ([str(noise), "--format", "gemini-cli", "--dry-run"], "contains no records of gemini-cli"),
-        ([str(transcript(person)), "--format", "codex"], "is a claude-code file, not a codex file"),
+        ([str(transcript(user)), "--format", "codex"], "is a claude-code file, not a codex file"),
     ]
     for arguments, reason in cases:
-        done = person("import", *arguments)
+        done = user("import", *arguments)
         assert (done.code, "import 0 sessions" in done.out.replace("imported", "import")) == (1, True), arguments
         assert reason in done.err
         assert done.err.count("\n") == 1
-    assert person("list", "--all").out == ""
-    both = person("import", str(plain), str(transcript(person)))
+    assert user("list", "--all").out == ""
+    both = user("import", str(plain), str(transcript(user)))
     assert (both.code, both.out) == (1, "imported 1 session with 4 messages\n")
     (folder / "empty").mkdir()
-    for harmless in (transcript(person), folder / "empty", folder):
-        assert person("import", str(harmless)).code == 0
-    assert person("import", str(transcript(person)), "--since", "2100-01-01").code == 0
+    for harmless in (transcript(user), folder / "empty", folder):
+        assert user("import", str(harmless)).code == 0
+    assert user("import", str(transcript(user)), "--since", "2100-01-01").code == 0
 
 
-def test_files_that_were_not_opened_are_counted(person: Shell) -> None:
+def test_files_that_were_not_opened_are_counted(user: Shell) -> None:
     """A file that is old by its time may contain something new: with --since the output says that it was not read."""
-    newer = transcript(person).with_name("22222222-2222-3333-4444-555555555555.jsonl")
+    newer = transcript(user).with_name("22222222-2222-3333-4444-555555555555.jsonl")
     newer.write_text(record(1, newer.stem))
     os.utime(newer, (0, 0))
     folder = str(newer.parent)
-    told = person("import", folder, "--since", "2026-01-01", "--dry-run")
+    told = user("import", folder, "--since", "2026-01-01", "--dry-run")
     assert told.out == "would import 1 session with 4 messages\nskipped 1 file not changed since then\n"
     asked = ("import", folder, folder, "--since", "2026-01-01", "--dry-run", "--json")
-    assert person(*asked).json["untouched"] == 2
-    assert "untouched" not in person("import", folder, "--dry-run", "--json").json
+    assert user(*asked).json["untouched"] == 2
+    assert "untouched" not in user("import", folder, "--dry-run", "--json").json
 
 
-def test_interrupted_it_leaves_whole_sessions(person: Shell) -> None:
+def test_interrupted_it_leaves_whole_sessions(user: Shell) -> None:
     """Ctrl-C: the daemon stops, says what came in, and every session that is there is complete."""
-    folder = transcript(person).parent
+    folder = transcript(user).parent
     text = "words " * 400
     for number in range(40):
         session = f"{number:08d}-2222-3333-4444-555555555555"
         (folder / f"{session}.jsonl").write_text("".join(record(n, session, text) for n in range(1, 101)))
-    person("status")
-    process = person.start("import", str(folder), "--json")
-    client = person.client()
+    user("status")
+    process = user.start("import", str(folder), "--json")
+    client = user.client()
     deadline = time.monotonic() + DEADLINE_S
     while not client.call("session/list", {"limit": 1})["sessions"]:
         assert time.monotonic() < deadline
@@ -179,18 +179,18 @@ def test_interrupted_it_leaves_whole_sessions(person: Shell) -> None:
     found = client.call("session/list", {"limit": 100})["sessions"]
     assert {info["messageCount"] for info in found} <= {4, 100}
     assert len(found) < 41
-    names = os.listdir(person.data / "sessions")
+    names = os.listdir(user.data / "sessions")
     assert not [name for name in names if name.startswith(".") and name != ".sessiond"]
     client.close()
-    assert person("import", str(folder)).code == 0
-    assert len(person("list", "--all").out.splitlines()) == 41
+    assert user("import", str(folder)).code == 0
+    assert len(user("list", "--all").out.splitlines()) == 41
 
 
 class Following:
     """`sessiond import --follow --json` while it runs."""
 
-    def __init__(self, person: Shell, *arguments: str) -> None:
-        self.process: subprocess.Popen[Any] = person.start("import", "--follow", "--json", *arguments)
+    def __init__(self, shell: Shell, *arguments: str) -> None:
+        self.process: subprocess.Popen[Any] = shell.start("import", "--follow", "--json", *arguments)
         assert self.process.stdout is not None
 
     def document(self) -> dict[str, Any]:
@@ -206,18 +206,18 @@ class Following:
         return bytes(err)
 
 
-def test_following_takes_in_what_is_typed(person: Shell) -> None:
+def test_following_takes_in_what_is_typed(user: Shell) -> None:
     """A new record, a new file and a record that is written in two halves are readable and searchable; no half line is
     called damage."""
-    following = Following(person, "--yes")
+    following = Following(user, "--yes")
     assert [info["messageCount"] for info in following.document()["sessions"]] == [4]
-    client = person.client()
-    with transcript(person).open("a") as file:
+    client = user.client()
+    with transcript(user).open("a") as file:
         file.write(record(5, text="a needle"))
     [info] = following.document()["sessions"]
     hits = client.call("session/search", {"query": "needle"})["hits"]
     assert [hit["sessionId"] for hit in hits] == [info["sessionId"]] == [f"claude-code-{S}"]
-    other = transcript(person).with_name("22222222-2222-3333-4444-555555555555.jsonl")
+    other = transcript(user).with_name("22222222-2222-3333-4444-555555555555.jsonl")
     second = record(2, other.stem)
     other.write_text(record(1, other.stem, "in a new file") + second[:40])
     assert [info["messageCount"] for info in following.document()["sessions"]] == [1]
@@ -228,12 +228,12 @@ def test_following_takes_in_what_is_typed(person: Shell) -> None:
     assert b"warning" not in following.end()
 
 
-def test_following_goes_on_with_the_next_daemon(person: Shell) -> None:
+def test_following_goes_on_with_the_next_daemon(user: Shell) -> None:
     """What was written while no daemon ran comes with the next thing that is written."""
-    following = Following(person, str(transcript(person)))
+    following = Following(user, str(transcript(user)))
     following.document()
-    person("stop")
-    with transcript(person).open("a") as file:
+    user("stop")
+    with transcript(user).open("a") as file:
         file.write(record(5))
     assert following.document()["sessions"][0]["messageCount"] == 5
     following.end()
@@ -245,7 +245,7 @@ def test_progress_says_files_sessions_messages_and_speed() -> None:
     assert progress_text(progress, 1.5) == "12/4,000 files  1 session  1,200 messages  20.0 MB/s"
 
 
-def test_an_export_as_a_zip_file(home: Shell, tmp_path: Path) -> None:
+def test_an_export_as_a_zip_file(shell: Shell, tmp_path: Path) -> None:
     """It comes in once, whatever happens to be beside it, and leaves nothing behind; a second time nothing is new."""
     nodes = {"a": {"id": "a", "parent": None, "children": [], "message": {
         "id": "a", "author": {"role": "user"}, "create_time": 1.7e9, "content": {"content_type": "text", "parts": ["quokka"]}}}}  # fmt: skip
@@ -256,13 +256,13 @@ def test_an_export_as_a_zip_file(home: Shell, tmp_path: Path) -> None:
         file.writestr("file-1.png", b"\x89PNG")
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    home.env["TMPDIR"] = str(temporary)
-    assert home("import", str(tmp_path)).out == "imported 1 session with 1 message\n"
-    assert home("import", str(path)).code == 0
-    assert len(home("list").out.splitlines()) == 1
-    assert home("search", "-l", "quokka").out != ""
+    shell.env["TMPDIR"] = str(temporary)
+    assert shell("import", str(tmp_path)).out == "imported 1 session with 1 message\n"
+    assert shell("import", str(path)).code == 0
+    assert len(shell("list").out.splitlines()) == 1
+    assert shell("search", "-l", "quokka").out != ""
     assert list(temporary.iterdir()) == []
     (tmp_path / "other.zip").write_bytes(b"PK\x03\x04 and nothing else")
-    done = home("import", str(tmp_path / "other.zip"))
+    done = shell("import", str(tmp_path / "other.zip"))
     assert done.code == 1
     assert "damaged ZIP file" in done.err

@@ -15,13 +15,13 @@ from tests.fakes.answers import Answers
 from tests.shell import Shell, on_terminal
 
 
-def listing(home: Shell, columns: str = "100", *arguments: str) -> list[str]:
-    return on_terminal(home, "list", *arguments, COLUMNS=columns, NO_COLOR="1")[1].splitlines()
+def listing(shell: Shell, columns: str = "100", *arguments: str) -> list[str]:
+    return on_terminal(shell, "list", *arguments, COLUMNS=columns, NO_COLOR="1")[1].splitlines()
 
 
-def test_list_shows_what_people_choose_by(home: Shell) -> None:
+def test_list_shows_what_people_choose_by(shell: Shell) -> None:
     """Name, messages, time, model, tags and folder, on lines that fit; a column that would be empty is left out."""
-    home(
+    shell(
         "new",
         "--id",
         "a",
@@ -36,37 +36,37 @@ def test_list_shows_what_people_choose_by(home: Shell) -> None:
         "--cwd",
         "/tmp",
     )
-    home("append", "a", "x")
-    home("new", "--id", "b", "--name", "short")
-    heading, *rows = listing(home, "140")
+    shell("append", "a", "x")
+    shell("new", "--id", "b", "--name", "short")
+    heading, *rows = listing(shell, "140")
     assert heading.split() == ["id", "name", "messages", "changed", "model", "tags", "folder"]
     assert "opus-4" in rows[1] and "work home" in rows[1] and "/tmp" in rows[1]
     for width in (100, 60, 40):
-        lines = listing(home, str(width))
+        lines = listing(shell, str(width))
         assert all(cell_len(line) <= width for line in lines), (width, lines)
         assert lines[0].split()[0] == "id"
-        assert "folder" not in listing(home, "60")[0]
+        assert "folder" not in listing(shell, "60")[0]
 
 
-def test_list_sorts(home: Shell) -> None:
+def test_list_sorts(shell: Shell) -> None:
     """By any key, either way; the protocol's words are taken too, others are a usage error."""
     for session_id, name, count in (("a", "zebra", 1), ("b", "ape", 3), ("c", "Lion", 2)):
-        home("new", "--id", session_id, "--name", name)
+        shell("new", "--id", session_id, "--name", name)
         for number in range(count):
-            home("append", session_id, str(number))
+            shell("append", session_id, str(number))
 
     def order(*arguments: str) -> str:
-        return "".join(line[0] for line in home("list", *arguments).out.splitlines())
+        return "".join(line[0] for line in shell("list", *arguments).out.splitlines())
 
     assert order() == "cba"
     assert order("--sort", "name") == "bca"
     assert order("--sort", "-messages") == order("--sort", "messages", "-r") == "bca"
     assert order("--sort", "createdAt") == order("--sort", "created") == "abc"
-    wrong = home("list", "--sort", "size")
+    wrong = shell("list", "--sort", "size")
     assert (wrong.code, wrong.out) == (2, "")
 
 
-def test_what_has_no_name_is_shown_by_how_it_begins(home: Shell) -> None:
+def test_what_has_no_name_is_shown_by_how_it_begins(shell: Shell) -> None:
     """On a terminal in brackets: the summary, else what a person said first. A pipe's column stays empty, --json as it is."""
     texts = {
         "plain": [{"role": "user", "content": "Why does\n the \x1b[31mlock hang " + "so very " * 20}],
@@ -80,22 +80,22 @@ def test_what_has_no_name_is_shown_by_how_it_begins(home: Shell) -> None:
         "summed": [{"role": "user", "content": "nor this"}],
         "mute": [{"role": "assistant", "content": "nobody asked"}],
     }
-    with home.client() as client:
+    with shell.client() as client:
         for session_id, messages in texts.items():
             client.call("session/new", {"sessionId": session_id, "messages": messages})
         client.call("session/update", {"sessionId": "named", "name": "A name"})
         client.call("session/update", {"sessionId": "summed", "summary": "What it came to"})
-    rows = {line.split()[0]: line for line in listing(home, "120")}
+    rows = {line.split()[0]: line for line in listing(shell, "120")}
     assert "  [Why does the [31mlock hang so very so very …]  " in rows["plain"]
     assert "  [In blocks]  " in rows["later"]
     assert "  A name  " in rows["named"]
     assert "  [What it came to]  " in rows["summed"]
     assert "[" not in rows["mute"]
-    piped = {line.split("\t")[0]: line.split("\t")[1] for line in home("list").out.splitlines()}
+    piped = {line.split("\t")[0]: line.split("\t")[1] for line in shell("list").out.splitlines()}
     assert piped == {"plain": "", "later": "", "named": "A name", "summed": "", "mute": ""}
-    assert {info["name"] for info in home("list", "--json").json["sessions"]} == {None, "A name"}
-    home("rm", "plain")
-    assert "Why" not in listing(home, "120", "--deleted")[1]
+    assert {info["name"] for info in shell("list", "--json").json["sessions"]} == {None, "A name"}
+    shell("rm", "plain")
+    assert "Why" not in listing(shell, "120", "--deleted")[1]
 
 
 def test_the_beginnings_of_large_files_are_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -114,14 +114,14 @@ def test_the_beginnings_of_large_files_are_not_read(monkeypatch: pytest.MonkeyPa
     assert [params["sessionId"] for _, params in answers.asked] == ["a", "b", "c", "e"]
 
 
-def test_that_there_are_more_is_said_in_a_pipe(home: Shell) -> None:
+def test_that_there_are_more_is_said_in_a_pipe(shell: Shell) -> None:
     """On standard error, where the 50 were nobody's wish: not with -n, --all and --json, nor where 50 are all."""
-    with home.client() as client:
+    with shell.client() as client:
         for number in range(51):
             client.call("session/new", {"sessionId": f"s{number}", "name": "last" if number == 50 else f"N {number}"})
-    cut = home("list")
+    cut = shell("list")
     assert (len(cut.out.splitlines()), cut.err) == (50, "sessiond: there are more than these 50; --all shows them\n")
     for arguments in (("-n", "50"), ("--all",), ("--json",), ("--name", "N ")):
-        assert home("list", *arguments).err == "", arguments
-    assert len(home("list", "--json").json["sessions"]) == 50
-    assert on_terminal(home, "list")[1].count("--all shows them") == 1
+        assert shell("list", *arguments).err == "", arguments
+    assert len(shell("list", "--json").json["sessions"]) == 50
+    assert on_terminal(shell, "list")[1].count("--all shows them") == 1

@@ -70,10 +70,10 @@ def test_an_unknown_kind_of_a_later_daemon() -> None:
         (("list", "--limt", "3"), "--limit"),
     ],
 )
-def test_a_real_error_ends_with_a_step(home: Shell, arguments: tuple[str, ...], named: str) -> None:
+def test_a_real_error_ends_with_a_step(shell: Shell, arguments: tuple[str, ...], named: str) -> None:
     """One line on standard error: what happened, then what to do."""
-    home("new", "--id", "there", "--name", "There")
-    done = home(*arguments)
+    shell("new", "--id", "there", "--name", "There")
+    done = shell(*arguments)
     assert done.code in (1, 2)
     (line,) = done.err.splitlines()
     assert named in line

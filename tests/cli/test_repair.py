@@ -16,32 +16,32 @@ BACK_S = 3600.0
 
 
 @pytest.fixture
-def stopped(home: Shell) -> Shell:
+def stopped(shell: Shell) -> Shell:
     """A home with a session of three messages and one in the trash, everything saved, no daemon."""
-    home("new", "--id", "x", "--name", "Name")
+    shell("new", "--id", "x", "--name", "Name")
     for word in ("first words", "second words", "third words"):
-        home("append", "x", word)
-    home("new", "--id", "gone", "--name", "G")
-    home("append", "gone", "deleted words")
-    assert home("rm", "gone").code == 0
-    home("stop")
-    assert not home.held()
-    return home
+        shell("append", "x", word)
+    shell("new", "--id", "gone", "--name", "G")
+    shell("append", "gone", "deleted words")
+    assert shell("rm", "gone").code == 0
+    shell("stop")
+    assert not shell.held()
+    return shell
 
 
-def repaired(home: Shell) -> dict[str, str]:
+def repaired(shell: Shell) -> dict[str, str]:
     """The repairs: problem -> what was done. Afterwards nothing is left to do, and a second run finds nothing."""
-    done = home("doctor", "--repair", "--json")
+    done = shell("doctor", "--repair", "--json")
     assert done.code == 0, done
     found = {f"{one['what']}: {one['problem']}": one["mended"] for one in done.json["findings"] if one["problem"]}
-    assert home("doctor", "--repair").code == 0
-    assert "MENDED" not in home("doctor", "--repair").out
-    assert home("doctor").code == 0
+    assert shell("doctor", "--repair").code == 0
+    assert "MENDED" not in shell("doctor", "--repair").out
+    assert shell("doctor").code == 0
     return found
 
 
-def words(home: Shell, session_id: str = "x") -> list[str]:
-    return [one["content"] for one in home("show", session_id, "--json").json["messages"]]
+def words(shell: Shell, session_id: str = "x") -> list[str]:
+    return [one["content"] for one in shell("show", session_id, "--json").json["messages"]]
 
 
 def damage(path: Path, old: bytes, new: bytes) -> bytes:
@@ -53,19 +53,19 @@ def damage(path: Path, old: bytes, new: bytes) -> bytes:
     return before
 
 
-def copies(home: Shell) -> dict[str, bytes]:
-    folder = home.data / "trash" / "default" / ".damaged"
+def copies(shell: Shell) -> dict[str, bytes]:
+    folder = shell.data / "trash" / "default" / ".damaged"
     return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
 
 
-def test_it_refuses_while_a_daemon_runs(home: Shell) -> None:
+def test_it_refuses_while_a_daemon_runs(shell: Shell) -> None:
     """It names the command that ends the daemon, changes nothing, and without --repair keeps looking."""
-    home("new", "--id", "x", "--name", "X")
-    done = home("doctor", "--repair")
+    shell("new", "--id", "x", "--name", "X")
+    done = shell("doctor", "--repair")
     assert (done.code, done.out) == (1, "")
     assert "`sessiond stop`" in done.err
-    assert home("doctor").code == 0
-    assert home.held()
+    assert shell("doctor").code == 0
+    assert shell.held()
 
 
 def test_it_waits_for_the_end_of_a_daemon(stopped: Shell) -> None:
@@ -79,10 +79,10 @@ def test_it_waits_for_the_end_of_a_daemon(stopped: Shell) -> None:
     assert done.code == 0, done
 
 
-def test_a_home_where_nothing_was_yet(home: Shell) -> None:
+def test_a_home_where_nothing_was_yet(shell: Shell) -> None:
     """Nothing is made and nothing is wrong."""
-    assert home("doctor", "--repair").code == 0
-    assert not home.data.exists()
+    assert shell("doctor", "--repair").code == 0
+    assert not shell.data.exists()
 
 
 def test_one_flipped_bit(stopped: Shell) -> None:
@@ -184,29 +184,29 @@ def test_a_damaged_sidecar(stopped: Shell) -> None:
     assert words(stopped) == ["first words", "second words", "third words"]
 
 
-def test_a_damaged_journal(home: Shell) -> None:
+def test_a_damaged_journal(shell: Shell) -> None:
     """A bad record among good ones: the segment is kept, written again, and all other changes are in the sessions."""
-    home.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
-    home("new", "--id", "x", "--name", "X")
-    with home.client() as client:
+    shell.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
+    shell("new", "--id", "x", "--name", "X")
+    with shell.client() as client:
         client.call("session/open", {"sessionId": "x"})
         for number in range(9):
             client.call(
                 "session/append", {"sessionId": "x", "messages": [{"role": "user", "content": f"word {number}"}]}
             )
-        home.kill()
-    segment = max((home.data / "journal").glob("*.journal"))
+        shell.kill()
+    segment = max((shell.data / "journal").glob("*.journal"))
     damage(segment, b"word 4", b"word X")
     before = segment.read_bytes()
-    done = home("doctor", "--repair", "--json")
+    done = shell("doctor", "--repair", "--json")
     assert done.code == 1, "what is lost has to be known to somebody"
     [said] = [one["mended"] for one in done.json["findings"] if one.get("mended")]
-    assert home("doctor", "--acknowledge").code == 0
-    assert repaired(home) == {}
-    [copy] = (one for one in (home.data / "journal" / "damaged").iterdir() if one.suffix != ".json")
+    assert shell("doctor", "--acknowledge").code == 0
+    assert repaired(shell) == {}
+    [copy] = (one for one in (shell.data / "journal" / "damaged").iterdir() if one.suffix != ".json")
     assert str(copy) in said
     assert copy.read_bytes() == before
-    assert words(home) == [f"word {number}" for number in range(9) if number != 4]
+    assert words(shell) == [f"word {number}" for number in range(9) if number != 4]
 
 
 def test_a_damaged_entry_of_the_trash(stopped: Shell) -> None:
@@ -251,19 +251,19 @@ def test_a_damaged_index(stopped: Shell) -> None:
         ("[autosave]\nidle_s = 3\n# caf\xe9\n", None),
     ],
 )
-def test_a_configuration_that_cannot_be_used(home: Shell, wrong: str, out: list[int] | None) -> None:
+def test_a_configuration_that_cannot_be_used(shell: Shell, wrong: str, out: list[int] | None) -> None:
     """The wrong lines become comments, the others stay, the file as it was is kept, and the daemon starts."""
-    home.write_config("")
-    path = home.path / "config" / "config.toml"
+    shell.write_config("")
+    path = shell.path / "config" / "config.toml"
     path.write_bytes(wrong.encode("latin-1"))
-    assert home("list").code != 0
-    done = home("doctor", "--repair", "--json")
+    assert shell("list").code != 0
+    done = shell("doctor", "--repair", "--json")
     [said] = [one["mended"] for one in done.json["findings"] if one["what"] == "configuration"]
     if out is not None:
         assert said.split("(")[1].split(")")[0] == ", ".join(map(str, out))
     assert (path.parent / "config.toml.damaged-1").read_bytes() == wrong.encode("latin-1")
     assert path.read_text().replace("# taken out by doctor: ", "").count("\n") == wrong.count("\n")
-    assert home("list").code == 0
+    assert shell("list").code == 0
 
 
 def test_what_the_environment_says_is_not_repaired(stopped: Shell) -> None:
@@ -283,25 +283,25 @@ def test_an_open_folder_is_closed(stopped: Shell) -> None:
     assert stopped.data.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_adopted_file_is_only_explained(home: Shell, tmp_path: Path) -> None:
+def test_an_adopted_file_is_only_explained(shell: Shell, tmp_path: Path) -> None:
     """Another system's file is never changed: an unreadable one is named with what to do, and so is one that decayed despite
     our mark.
     """
     (tmp_path / "lisp").mkdir()
-    home.write_config(f'[stores.lisp]\npath = "{tmp_path}/lisp"\nformat = "agent-q"\n')
-    home("new", "--id", "session-20260111-143022", "--store", "lisp", "--name", "N")
-    home("append", "lisp/session-20260111-143022", "words that decay")
-    home("stop")
-    assert home("doctor").code == 0
+    shell.write_config(f'[stores.lisp]\npath = "{tmp_path}/lisp"\nformat = "agent-q"\n')
+    shell("new", "--id", "session-20260111-143022", "--store", "lisp", "--name", "N")
+    shell("append", "lisp/session-20260111-143022", "words that decay")
+    shell("stop")
+    assert shell("doctor").code == 0
     path = tmp_path / "lisp" / "session-20260111-143022.el"
     side = tmp_path / "lisp" / ".sessiond" / "session-20260111-143022.json"
     os.utime(path, ns=(side.stat().st_mtime_ns, side.stat().st_mtime_ns))
     damage(path, b"decay", b"de?ay")
-    done = home("doctor", "--repair")
+    done = shell("doctor", "--repair")
     assert done.code == 1
     assert f"PROBLEM  {path}" in done.out and "from a backup" in done.out
     (tmp_path / "lisp" / "session-1.el").write_bytes(b"((((")
-    done = home("doctor", "--repair")
+    done = shell("doctor", "--repair")
     assert str(tmp_path / "lisp" / "session-1.el") in done.out
     assert (tmp_path / "lisp" / "session-1.el").read_bytes() == b"(((("
     assert b"de?ay" in path.read_bytes()

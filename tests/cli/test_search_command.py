@@ -14,15 +14,15 @@ RED, END = "\x1b[1;31m", "\x1b[0m"
 
 
 @pytest.fixture
-def talk(home: Shell) -> Shell:
+def talk(shell: Shell) -> Shell:
     """A session of two messages with a needle, and one without."""
-    with home.client() as client:
+    with shell.client() as client:
         client.call("session/new", {"sessionId": "hay", "name": "The hay", "model": "m-1", "messages": [
             {"role": "user", "content": TEXT, "timestamp": "2026-01-11T14:30:22.000Z"},
             {"role": "assistant", "content": "no\nNEEDLE\tthere\x1b[31m", "timestamp": "2026-02-11T14:30:22.000Z"},
         ]})  # fmt: skip
         client.call("session/new", {"sessionId": "straw", "messages": [{"role": "user", "content": "nothing"}]})
-    return home
+    return shell
 
 
 def test_a_limit_counts_what_is_printed(talk: Shell) -> None:
@@ -137,39 +137,39 @@ def test_filters_are_options_and_words(talk: Shell) -> None:
     assert numbers("--model", "other") == []
 
 
-def test_what_finds_an_identifier(home: Shell) -> None:
+def test_what_finds_an_identifier(shell: Shell) -> None:
     """As docs/search.md says, `getUserName` is found by its parts, one by one and in a row, and as a whole."""
-    home("append", home("new", "--json").json["session"]["sessionId"], "call getUserName here")
+    shell("append", shell("new", "--json").json["session"]["sessionId"], "call getUserName here")
 
     def finds(query: str) -> bool:
-        return home("search", query).out != ""
+        return shell("search", query).out != ""
 
     assert all(finds(query) for query in ("getUserName", "user", "UserName", "getusername"))
     assert not finds("username")
 
 
-def test_limit_and_all(home: Shell) -> None:
+def test_limit_and_all(shell: Shell) -> None:
     """-n cuts, --all follows the cursors to the end; --json says where it would continue."""
-    with home.client() as client:
+    with shell.client() as client:
         messages = [{"role": "user", "content": f"needle {number}"} for number in range(1200)]
         client.call("session/new", {"sessionId": "x", "messages": messages})
-    assert len(home("search", "needle", "-n", "7").out.splitlines()) == 7
-    found = home("search", "needle", "--all", "--json").json
+    assert len(shell("search", "needle", "-n", "7").out.splitlines()) == 7
+    found = shell("search", "needle", "--all", "--json").json
     assert (len({hit["seq"] for hit in found["hits"]}), found["nextCursor"]) == (1200, None)
-    cut = home("search", "needle", "-n", "7", "--json").json
+    cut = shell("search", "needle", "-n", "7", "--json").json
     assert (len(cut["hits"]), cut["total"], bool(cut["nextCursor"])) == (7, 1200, True)
 
 
-def test_that_there_are_more_is_said_in_a_pipe(home: Shell) -> None:
+def test_that_there_are_more_is_said_in_a_pipe(shell: Shell) -> None:
     """On standard error, where the 50 were nobody's wish: not with -n, --all, -l, -c, -q and --json, nor where 50 are all."""
-    with home.client() as client:
+    with shell.client() as client:
         messages = [{"role": "user", "content": f"needle {number}" + " pin" * (number < 50)} for number in range(51)]
         client.call("session/new", {"sessionId": "x", "messages": messages})
-    cut = home("search", "needle")
+    cut = shell("search", "needle")
     assert (len(cut.out.splitlines()), cut.err) == (50, "sessiond: 50 of 51; --all shows the rest\n")
     for arguments in (("-n", "50"), ("--all",), ("-l",), ("-c",), ("-q",), ("--json",), ("pin",)):
-        assert home("search", "needle", *arguments).err == "", arguments
-    assert on_terminal(home, "search", "needle")[1].count("--all shows the rest") == 1
+        assert shell("search", "needle", *arguments).err == "", arguments
+    assert on_terminal(shell, "search", "needle")[1].count("--all shows the rest") == 1
 
 
 def test_the_pager(talk: Shell, tmp_path: Path) -> None:
@@ -195,22 +195,22 @@ def test_the_pager(talk: Shell, tmp_path: Path) -> None:
     assert "LESS" not in Shell.__call__(talk, "search", "needle").out
 
 
-def test_a_pager_that_is_left_early(home: Shell) -> None:
+def test_a_pager_that_is_left_early(shell: Shell) -> None:
     """Leaving the pager before all is shown ends the command well."""
-    with home.client() as client:
+    with shell.client() as client:
         messages = [{"role": "user", "content": f"needle {number} " + "x" * 200} for number in range(900)]
         client.call("session/new", {"sessionId": "x", "messages": messages})
-    code, shown = on_terminal(home, "search", "needle", "--all", PAGER="head -n 2")
+    code, shown = on_terminal(shell, "search", "needle", "--all", PAGER="head -n 2")
     assert code == 0
     assert "Traceback" not in shown
 
 
-def test_names_and_notes_are_hits_too(home: Shell) -> None:
+def test_names_and_notes_are_hits_too(shell: Shell) -> None:
     """A name has no number, a note no role; both say what they are."""
-    home("new", "--id", "x", "--name", "needle case")
-    with home.client(start=False) as client:
+    shell("new", "--id", "x", "--name", "needle case")
+    with shell.client(start=False) as client:
         client.call("note/append", {"sessionId": "x", "heading": "Sewing", "content": "a needle"})
-    rows = [line.split("\t") for line in home("search", "needle").out.splitlines()]
+    rows = [line.split("\t") for line in shell("search", "needle").out.splitlines()]
     assert [(row[1], row[2], row[4]) for row in rows] == [("", "name", "needle case"), ("#1", "note", "a needle")]
 
 
@@ -223,13 +223,13 @@ def test_colour_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Paint(on=True).ranges("abc", [(1, 2)]) == f"a{RED}b{END}c"
 
 
-def test_what_is_found_stays_indented(home: Shell) -> None:
+def test_what_is_found_stays_indented(shell: Shell) -> None:
     """At a terminal and in a pipe, with the match in its place; blanks after the text go."""
     code = "def f():\n    if needle:\n\t\tneedle()  \n \tneedle\n"
-    with home.client() as client:
+    with shell.client() as client:
         client.call("session/new", {"sessionId": "x", "messages": [{"role": "user", "content": code}]})
     expected = ["    if needle:", "        needle()", "    needle"]
-    assert [line.split("\t")[-1] for line in home("search", "needle").out.splitlines()] == expected
-    shown = on_terminal(home, "search", "needle")[1]
+    assert [line.split("\t")[-1] for line in shell("search", "needle").out.splitlines()] == expected
+    shown = on_terminal(shell, "search", "needle")[1]
     for line in expected:
         assert f"\n  {line.replace('needle', f'{RED}needle{END}')}\n" in shown

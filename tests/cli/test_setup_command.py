@@ -12,16 +12,21 @@ from tests.programs import need
 from tests.shell import ROOT, Shell
 
 
-def write(user: Shell, editor: str) -> Path:
+def write(shell: Shell, editor: str) -> Path:
     """The file that it was added to."""
-    done = user("setup", editor, "--write")
+    done = shell("setup", editor, "--write")
     assert done.code == 0, done
     return Path(done.out.removeprefix("added to ").strip())
 
 
-def ended(user: Shell, *command: str) -> str:
+def ended(shell: Shell, *command: str) -> str:
     done = subprocess.run(
-        ["timeout", "60", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=user.env, check=False
+        ["timeout", "60", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=shell.env,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -124,13 +129,13 @@ def test_lisp(user):
     ended(user, "sbcl", "--noinform", "--non-interactive", "--eval", form)
 
 
-def installed_in(user: Shell, name: str) -> None:
+def installed_in(shell: Shell, name: str) -> None:
     """As if the package were installed in a folder of that name."""
-    place = user.path / name
+    place = shell.path / name
     place.mkdir()
     shutil.copytree(ROOT / "sessiond", place / "sessiond", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "clients", place / "clients", ignore=shutil.ignore_patterns("node_modules", "*.elc"))
-    user.env["PYTHONPATH"] = str(place)
+    shell.env["PYTHONPATH"] = str(place)
 
 
 ODD = ["a b", "it's", 'a "b"', "a,b", "back\\slash", "日本 |x", "a[b]*"]
@@ -157,19 +162,19 @@ def test_23_a_configuration_in_any_encoding(user, content):
     assert user("setup", "vim", "--write").out == f"{path} already has them\n"
 
 
-def editor(user: Shell, name: str, script: str) -> None:
+def editor(shell: Shell, name: str, script: str) -> None:
     """A command on the user's PATH, which has nothing else but the system's programs."""
-    folder = user.path / "bin"
+    folder = shell.path / "bin"
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
-    user.env["PATH"] = f"{folder}:/bin"
+    shell.env["PATH"] = f"{folder}:/bin"
 
 
-def packaged(user: Shell) -> Path:
+def packaged(shell: Shell) -> Path:
     """The extension of a package in a folder with a blank."""
-    installed_in(user, "a b")
-    path = user.path / "a b" / "clients" / "vscode" / "sessiond.vsix"
+    installed_in(shell, "a b")
+    path = shell.path / "a b" / "clients" / "vscode" / "sessiond.vsix"
     path.write_bytes(b"PK")
     return path
 

@@ -26,16 +26,16 @@ def message(day: str, **tokens: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def used(home: Shell) -> Shell:
+def used(shell: Shell) -> Shell:
     """Two sessions: 1,110 tokens of one model with costs, 5,000 of another without."""
-    with home.client() as client:
+    with shell.client() as client:
         first = [message(day, model="m-a", input=10**n, cost=0.5) for n, day in enumerate(DAYS, 1)]
         second = message(DAYS[2], model="m-b", output=2000, cacheRead=3000)
         client.call("session/new", {"sessionId": "a", "name": "One", "messages": first, "cwd": "/w"})
         codex = {"source": {"tool": "codex"}}
         client.call("session/new", {"sessionId": "b", "messages": [second], "metadata": codex})
         wait_until(lambda: client.usage().total.requests == 4)
-    return home
+    return shell
 
 
 def test_scripts_get_lines_with_tabs(used: Shell) -> None:
@@ -129,20 +129,20 @@ def test_a_price_that_cannot_be_one_costs_its_model_only(used: Shell, tmp_path: 
         '{"m": {"input_cost_per_token": 1e999, "output_cost_per_token": 1e999}}',
     ],
 )
-def test_a_file_without_prices(home: Shell, tmp_path: Path, content: str) -> None:
+def test_a_file_without_prices(shell: Shell, tmp_path: Path, content: str) -> None:
     file = tmp_path / "prices.json"
     file.write_text(content)
-    done = home("stats", "--prices", str(file))
+    done = shell("stats", "--prices", str(file))
     assert (done.code, done.out) == (2, "")
     assert str(file) in done.err
-    assert "no such" in home("stats", "--prices", str(tmp_path / "absent")).err.lower()
+    assert "no such" in shell("stats", "--prices", str(tmp_path / "absent")).err.lower()
 
 
-def test_nothing_was_reported(home: Shell) -> None:
-    assert home("stats").out == ""
-    assert home("stats").code == 0
-    assert on_terminal(home, "stats", NO_COLOR="1")[1] == "no message reports tokens\n"
-    assert home("stats", "--store", "nosuch").code == 1
+def test_nothing_was_reported(shell: Shell) -> None:
+    assert shell("stats").out == ""
+    assert shell("stats").code == 0
+    assert on_terminal(shell, "stats", NO_COLOR="1")[1] == "no message reports tokens\n"
+    assert shell("stats", "--store", "nosuch").code == 1
 
 
 def test_an_unknown_tool(used: Shell) -> None:
@@ -150,11 +150,11 @@ def test_an_unknown_tool(used: Shell) -> None:
     assert shown == "no message reports tokens; tools that do: codex, sessiond\n"
 
 
-def test_bad_arguments(home: Shell) -> None:
+def test_bad_arguments(shell: Shell) -> None:
     for arguments, words in (
         (("--since", "yesterday"), "is not a time"),
         (("--by", "year"), "day"),
         (("--time-zone", "Mars/Base"), "unknown time zone"),
     ):
-        done = home("stats", *arguments)
+        done = shell("stats", *arguments)
         assert done.code in (1, 2) and words in done.err, done

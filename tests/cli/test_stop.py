@@ -48,20 +48,20 @@ def test_what_holds_the_folder_is_named_after_all_patience(
         module.stop()
 
 
-def test_a_stop_while_clients_start_daemons_ends_with_its_daemon(home: Shell) -> None:
+def test_a_stop_while_clients_start_daemons_ends_with_its_daemon(shell: Shell) -> None:
     """Whoever has the folder then; and it says who started that one, where the system tells."""
-    home("list")
+    shell("list")
     over = threading.Event()
 
     def start_again() -> None:
         while not over.is_set():
-            home("list")
+            shell("list")
 
     starting = [threading.Thread(target=start_again) for _ in range(2)]
     for one in starting:
         one.start()
     try:
-        done = [home("stop") for _ in range(3)]
+        done = [shell("stop") for _ in range(3)]
     finally:
         over.set()
         for one in starting:

@@ -12,7 +12,7 @@ import textwrap
 from tests.shell import Shell
 
 
-def follow(home: Shell, transcript: str) -> None:
+def follow(shell: Shell, transcript: str) -> None:
     """Run each command and compare."""
     steps = re.split(r"^\$ ", textwrap.dedent(transcript).strip("\n"), flags=re.MULTILINE)[1:]
     for step in steps:
@@ -20,7 +20,7 @@ def follow(home: Shell, transcript: str) -> None:
         command, _, stdin = line.partition(" <<< ")
         words = shlex.split(command)
         assert words[0] == "sessiond"
-        done = home(*words[1:], stdin="".join(shlex.split(stdin)))
+        done = shell(*words[1:], stdin="".join(shlex.split(stdin)))
         shown = done.out + done.err + (f"[{done.code}]\n" if done.code else "")
         # On a terminal these would be a table; piped they are tab-separated.
         shown = shown.replace("\t", "  ")
@@ -28,10 +28,10 @@ def follow(home: Shell, transcript: str) -> None:
         assert re.fullmatch(pattern, shown.rstrip("\n")), f"$ {line}\n{shown}\n--- wanted\n{wanted}"
 
 
-def test_a_conversation(home: Shell) -> None:
+def test_a_conversation(shell: Shell) -> None:
     """Make a session, talk in it, look at it, find it."""
     follow(
-        home,
+        shell,
         """
         $ sessiond new --id talk --name "A talk" --tag work --cwd /tmp
         talk
@@ -70,10 +70,10 @@ def test_a_conversation(home: Shell) -> None:
     )
 
 
-def test_housekeeping(home: Shell) -> None:
+def test_housekeeping(shell: Shell) -> None:
     """Names, tags, the archive, forks and the trash."""
     follow(
-        home,
+        shell,
         """
         $ sessiond new --id one
         one
@@ -121,10 +121,10 @@ def test_housekeeping(home: Shell) -> None:
     )
 
 
-def test_what_is_wrong_is_one_line(home: Shell) -> None:
+def test_what_is_wrong_is_one_line(shell: Shell) -> None:
     """A wrong command is exit code 2, a failed request 1, each with one line that says what to do."""
     follow(
-        home,
+        shell,
         """
         $ sessiond lst
         sessiond: No such command 'lst'. Did you mean 'list'? sessiond --help
@@ -154,10 +154,10 @@ def test_what_is_wrong_is_one_line(home: Shell) -> None:
     )
 
 
-def test_without_a_daemon(home: Shell) -> None:
+def test_without_a_daemon(shell: Shell) -> None:
     """`status`, `stop` and `doctor` start none, and make no folder."""
     follow(
-        home,
+        shell,
         """
         $ sessiond status
         no daemon is running; the data folder is .../data
@@ -174,13 +174,13 @@ def test_without_a_daemon(home: Shell) -> None:
         All is well.
         """,
     )
-    assert list(home.path.iterdir()) == []
+    assert list(shell.path.iterdir()) == []
 
 
-def test_status_and_stop(home: Shell) -> None:
+def test_status_and_stop(shell: Shell) -> None:
     """The running daemon is shown, and ends with everything saved."""
     follow(
-        home,
+        shell,
         """
         $ sessiond new --id x --name X
         x
@@ -199,15 +199,15 @@ def test_status_and_stop(home: Shell) -> None:
         {"running":false}
         """,
     )
-    assert '"X"' in (home.data / "sessions" / "x.jsonl").read_text()
+    assert '"X"' in (shell.data / "sessions" / "x.jsonl").read_text()
 
 
-def test_stores(home: Shell) -> None:
+def test_stores(shell: Shell) -> None:
     """A folder of session files is adopted where it is, and sessions move there."""
-    other = home.path / "other"
+    other = shell.path / "other"
     other.mkdir()
     follow(
-        home,
+        shell,
         f"""
         $ sessiond new --id x --name X
         x
@@ -223,4 +223,4 @@ def test_stores(home: Shell) -> None:
         mine/y  Y  0  ...  mine
         """,
     )
-    assert "[stores.mine]" in (home.path / "config" / "config.toml").read_text()
+    assert "[stores.mine]" in (shell.path / "config" / "config.toml").read_text()

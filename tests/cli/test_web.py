@@ -18,13 +18,13 @@ from tests.shell import Shell, wait_until
 LINK = re.compile(r"(http://127\.0\.0\.1:(\d+)/)#code=([\w.-]+)")
 
 
-def with_browser(home: Shell) -> Path:
+def with_browser(shell: Shell) -> Path:
     """A browser that notes what it is asked to open, and with which environment that could be seen."""
-    program = home.path / "browser"
-    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {home.path}/asked\n')
+    program = shell.path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {shell.path}/asked\n')
     program.chmod(0o755)
-    home.env["BROWSER"] = f"{program} %s"
-    return home.path / "asked"
+    shell.env["BROWSER"] = f"{program} %s"
+    return shell.path / "asked"
 
 
 def line_of(process: Any) -> str:
@@ -43,19 +43,19 @@ def link_in(text: str) -> tuple[str, str]:
     return found[1], found[3]
 
 
-def test_the_browser_is_given_a_private_file(home: Shell) -> None:
+def test_the_browser_is_given_a_private_file(shell: Shell) -> None:
     """Neither token nor code is in a command line: the browser opens a file of 0600 that leads on; its code gives the token
     once.
     """
-    asked = with_browser(home)
-    process = home.start("web", "--port", "0", text=True)
+    asked = with_browser(shell)
+    process = shell.start("web", "--port", "0", text=True)
     said = line_of(process)
     wait_until(asked.exists)
     [uri] = asked.read_text().split()
     assert uri.startswith("file:///")
     file = Path(uri.removeprefix("file://"))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    token = (home.data / "token").read_text().strip()
+    token = (shell.data / "token").read_text().strip()
     assert token not in file.read_text() and token not in said and "code=" not in said
     url, code = link_in(file.read_text())
     assert url in said
@@ -66,10 +66,10 @@ def test_the_browser_is_given_a_private_file(home: Shell) -> None:
     spent.value.close()
 
 
-def test_print(home: Shell) -> None:
+def test_print(shell: Shell) -> None:
     """`--print` opens nothing and prints an address that works once."""
-    asked = with_browser(home)
-    process = home.start("web", "--port", "0", "--print", text=True)
+    asked = with_browser(shell)
+    process = shell.start("web", "--port", "0", "--print", text=True)
     url, code = link_in(line_of(process))
     assert token_for(url, code)
     with urllib.request.urlopen(url, timeout=20) as page:
@@ -77,57 +77,57 @@ def test_print(home: Shell) -> None:
     assert not asked.exists()
 
 
-def test_a_second_one_uses_the_first_ones_port(home: Shell) -> None:
+def test_a_second_one_uses_the_first_ones_port(shell: Shell) -> None:
     """Two of them do not listen twice; old files that lead to the page are removed."""
-    with_browser(home)
-    first = home.start("web", "--port", "0", "--print", text=True)
+    with_browser(shell)
+    first = shell.start("web", "--port", "0", "--print", text=True)
     url, _ = link_in(line_of(first))
-    (home.path / "run" / "open-old.html").write_text("stale")
-    second = home("web", "--print")
+    (shell.path / "run" / "open-old.html").write_text("stale")
+    second = shell("web", "--print")
     assert second.code == 0, second
     assert link_in(second.out)[0] == url
     assert "works as long as that one runs" in second.out
-    assert not list((home.path / "run").glob("open-*"))
+    assert not list((shell.path / "run").glob("open-*"))
 
 
-def test_without_any_browser(home: Shell) -> None:
+def test_without_any_browser(shell: Shell) -> None:
     """Where none can be started the address is printed instead."""
-    home.env.update(BROWSER="/none/there %s", PATH="/none")
-    process = home.start("web", "--port", "0", text=True)
+    shell.env.update(BROWSER="/none/there %s", PATH="/none")
+    process = shell.start("web", "--port", "0", text=True)
     assert "could not start a browser" in line_of(process)
     assert link_in(line_of(process))
 
 
-def test_the_daemon_is_killed(home: Shell) -> None:
+def test_the_daemon_is_killed(shell: Shell) -> None:
     """After a crash the daemon is started again and listens on the same port with the same token, so that an open page continues."""
-    process = home.start("web", "--port", "0", "--print", text=True)
+    process = shell.start("web", "--port", "0", "--print", text=True)
     url, code = link_in(line_of(process))
     token_for(url, code)
-    before = home.kill()
+    before = shell.kill()
     assert "starting it again" in line_of(process)
 
     def listens() -> bool:
-        address = home("status", "--json").json.get("ws")
+        address = shell("status", "--json").json.get("ws")
         return address is not None and str(address["port"]) in url
 
     wait_until(listens)
-    assert home.pid() != before
+    assert shell.pid() != before
     assert process.poll() is None
 
 
-def test_the_daemon_is_stopped(home: Shell) -> None:
+def test_the_daemon_is_stopped(shell: Shell) -> None:
     """`sessiond stop` is obeyed: nothing is started again."""
-    process = home.start("web", "--port", "0", "--print", text=True)
+    process = shell.start("web", "--port", "0", "--print", text=True)
     line_of(process)
-    assert home("stop").code == 0
+    assert shell("stop").code == 0
     assert process.wait(30) == 69
     assert "stopped" in process.stderr.read()
-    assert not home.held()
+    assert not shell.held()
 
 
-def test_a_taken_port(home: Shell) -> None:
+def test_a_taken_port(shell: Shell) -> None:
     """A named port that another program has is an error; the usual one gives way to another."""
-    first = home.start("web", "--port", "0", "--print", text=True)
+    first = shell.start("web", "--port", "0", "--print", text=True)
     taken = link_in(line_of(first))[0].rsplit(":", 1)[1].rstrip("/")
     other = Shell()
     try:
@@ -138,9 +138,9 @@ def test_a_taken_port(home: Shell) -> None:
         other.close()
 
 
-def test_setup(home: Shell) -> None:
+def test_setup(shell: Shell) -> None:
     """`sessiond setup browser` names files that are there."""
-    done = home("setup", "browser")
+    done = shell("setup", "browser")
     assert done.code == 0
     for file in re.findall(r'from "(.+?)"', done.out):
         assert os.path.isfile(file), file

@@ -45,23 +45,23 @@ WITHIN_S = 30
 
 
 @pytest.fixture
-def served(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedHome]:
+def forked(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedHome]:
     with served_home(zygote, tmp_path_factory.mktemp("h")) as home:
         yield home
 
 
 @pytest.fixture
-def sessiond(served: ForkedHome) -> Iterator[Sessiond]:
-    with connect(home=str(served.path), start=False, name="test") as client:
+def sessiond(forked: ForkedHome) -> Iterator[Sessiond]:
+    with connect(home=str(forked.path), start=False, name="test") as client:
         yield client
 
 
-def test_the_daemon_is_started_where_none_runs(home: Shell) -> None:
+def test_the_daemon_is_started_where_none_runs(shell: Shell) -> None:
     """As the commands do it; without `start` the client says that none runs."""
     with pytest.raises(DaemonUnreachable):
-        connect(home=str(home.path), start=False)
-    with connect(home=str(home.path)) as client:
-        assert client.status().pid == home.pid()
+        connect(home=str(shell.path), start=False)
+    with connect(home=str(shell.path)) as client:
+        assert client.status().pid == shell.pid()
 
 
 def test_a_conversation(sessiond: Sessiond) -> None:
@@ -115,7 +115,7 @@ def test_older_messages(sessiond: Sessiond) -> None:
     assert chat.messages(last=5, before=seqs[0]) == []
 
 
-def test_a_snapshot_and_what_follows(sessiond: Sessiond, served: ForkedHome) -> None:
+def test_a_snapshot_and_what_follows(sessiond: Sessiond, forked: ForkedHome) -> None:
     """Everything of one moment; changes go on right after it. A part of the file that is not understood is told."""
     chat = sessiond.new(name="whole")
     chat.append_all([NewMessage(role="user", content=text) for text in ("one", "two", "three")])
@@ -257,12 +257,12 @@ def test_every_kind_of_change_is_told(sessiond: Sessiond) -> None:
     assert isinstance(seen[3], Updated) and seen[3].session is not None and seen[3].session.name == "other"
 
 
-def test_an_edit_of_the_file_is_read_again(sessiond: Sessiond, served: ForkedHome) -> None:
+def test_an_edit_of_the_file_is_read_again(sessiond: Sessiond, forked: ForkedHome) -> None:
     """A line is added by hand: the message comes once, and the rest as a stretch or as an append."""
     chat = sessiond.new(id="edited", name="edited")
     chat.append("user", "mine")
     chat.save()
-    with chat.changes() as changes, open(served.path / "data" / "sessions" / "edited.jsonl", "a") as file:
+    with chat.changes() as changes, open(forked.path / "data" / "sessions" / "edited.jsonl", "a") as file:
         file.write('{"role": "user", "content": "by hand"}\n')
         file.flush()
         change = changes.wait(30)
@@ -317,9 +317,9 @@ def test_nobody_at_a_port(tmp_path: Path) -> None:
         connect(f"127.0.0.1:{port}", timeout_s=0.2)
 
 
-def test_what_must_not_be_repeated_is_not(sessiond: Sessiond, served: ForkedHome) -> None:
+def test_what_must_not_be_repeated_is_not(sessiond: Sessiond, forked: ForkedHome) -> None:
     """The connection ends after `session/clear` was sent: AnswerLost, and the next call goes over a new connection."""
-    with Proxy(served.socket_path) as proxy, connect(proxy.address, token="") as far:
+    with Proxy(forked.socket_path) as proxy, connect(proxy.address, token="") as far:
         chat = far.new(name="x")
         proxy.tear()
         with pytest.raises(AnswerLost):
@@ -330,9 +330,9 @@ def test_what_must_not_be_repeated_is_not(sessiond: Sessiond, served: ForkedHome
         assert proxy.made >= 3
 
 
-def test_a_session_is_made_once(served: ForkedHome) -> None:
+def test_a_session_is_made_once(forked: ForkedHome) -> None:
     """Half of the response gets through: the client asks again, and finds the session that it made."""
-    with Proxy(served.socket_path) as proxy, connect(proxy.address, token="") as far:
+    with Proxy(forked.socket_path) as proxy, connect(proxy.address, token="") as far:
         for number in range(5):
             lost = threading.Thread(target=proxy.tear)
             lost.start()
@@ -343,9 +343,9 @@ def test_a_session_is_made_once(served: ForkedHome) -> None:
         assert sorted(names) == [f"n{number}" for number in range(5)]  # type: ignore[type-var]
 
 
-def test_closing_wakes_whoever_waits(served: ForkedHome) -> None:
+def test_closing_wakes_whoever_waits(forked: ForkedHome) -> None:
     """Another thread iterates over changes: it ends. Calls afterwards raise Closed."""
-    client = connect(home=str(served.path), start=False)
+    client = connect(home=str(forked.path), start=False)
     chat = client.new(name="x")
     one, everything = chat.changes(), client.changes()
     ended: list[int] = []
@@ -404,17 +404,17 @@ def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: p
         assert [next(changes).seq, next(changes).seq] == [2, 3]
 
 
-def test_a_killed_daemon_is_started_again(home: Shell) -> None:
+def test_a_killed_daemon_is_started_again(shell: Shell) -> None:
     """By the next call, even in the middle of a reply; a feed continues, and gets each change once."""
-    with connect(home=str(home.path)) as client:
+    with connect(home=str(shell.path)) as client:
         chat = client.new(name="x")
         changes = chat.changes()
-        home.kill()
+        shell.kill()
         assert chat.append("user", "one").seq == 1
         with chat.stream("assistant") as reply:
             reply.write("before, ")
             reply.flush()
-            home.kill()
+            shell.kill()
             reply.write("after")
         assert [(one.text, one.status) for one in chat.messages()] == [("one", None), ("before, after", "done")]
         seen = [next(changes)]
@@ -423,17 +423,17 @@ def test_a_killed_daemon_is_started_again(home: Shell) -> None:
         assert [one.seq for one in seen] == list(range(1, len(seen) + 1))
 
 
-def test_changes_of_all_sessions_go_on(served: ForkedHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_of_all_sessions_go_on(forked: ForkedHome, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a kill -9, and after a session was closed because nothing happened in it: nothing is missed, nothing comes twice."""
     monkeypatch.setattr(lookout_module, "QUIET_S", 0.0)
-    with connect(home=str(served.path), start=False) as client, client.changes(look_s=0.05) as changes:
+    with connect(home=str(forked.path), start=False) as client, client.changes(look_s=0.05) as changes:
         chat = client.new(id="x", name="x")
         seqs = []
         for number in range(6):
             if number == 3:
-                served.kill()
-                served.start()
-                wait_until(lambda: connects(served))
+                forked.kill()
+                forked.start()
+                wait_until(lambda: connects(forked))
             chat.append("user", str(number))
             change = changes.wait(30)
             assert isinstance(change, Appended)
@@ -451,12 +451,12 @@ def connects(served: ForkedHome) -> bool:
 
 
 @pytest.mark.parametrize("count", [1, 9])
-def test_an_id_that_is_used_again_while_nobody_listened(served: ForkedHome, sessiond: Sessiond, count: int) -> None:
+def test_an_id_that_is_used_again_while_nobody_listened(forked: ForkedHome, sessiond: Sessiond, count: int) -> None:
     """The new session is told from its beginning, whether it has more changes than the old one or fewer, and then goes on."""
     chat = sessiond.new(id="daily")
     for number in range(5):
         chat.append("user", f"old {number}")
-    with chat.changes() as changes, connect(home=str(served.path), start=False) as other:
+    with chat.changes() as changes, connect(home=str(forked.path), start=False) as other:
         changes._lost()
         other.session("daily").delete(permanent=True)
         again = other.new(id="daily")

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,11 @@ import pytest
 
 from sessiond.client import AnswerLost, DaemonUnreachable, Progress, SessiondError, aconnect, connect, requests
 from tests.client.scripted import Raw, Scripted
-from tests.client.served import served_home
 from tests.shell import wait_until
-from tests.zygote import ForkedHome, Zygote
+from tests.zygote import ForkedHome
 
 INFO = {"sessionId": "s", "seq": 2, "mood": {"is": "blue"}}
 COPIED = {"files": 2, "bytes": 5, "lsn": 1}
-
-
-@pytest.fixture
-def served(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
-    with served_home(zygote, tmp_path) as home:
-        yield home
 
 
 def told(params: dict[str, Any], token: object = None, **value: Any) -> str:
@@ -110,11 +102,11 @@ def test_nothing_asks_for_progress_that_nobody_hears() -> None:
     assert daemon.asked[1]["params"] == {"path": "/x"}
 
 
-def test_backup_and_adopt(served: ForkedHome, tmp_path: Path) -> None:
+def test_backup_and_adopt(forked: ForkedHome, tmp_path: Path) -> None:
     """A copy with what there is, and a folder that becomes a store."""
     folder = tmp_path / "chats"
     folder.mkdir()
-    with connect(home=str(served.path), start=False) as sessiond:
+    with connect(home=str(forked.path), start=False) as sessiond:
         sessiond.new(name="x").append("user", "kept")
         copied = sessiond.backup(str(tmp_path / "copy"))
         assert copied.files > 0 and (tmp_path / "copy").is_dir() and not copied.warnings
@@ -234,14 +226,14 @@ def test_a_connection_that_never_gets_anywhere_is_given_up() -> None:
         assert [one["method"] for one in daemon.asked] == ["initialize"] * 2
 
 
-def test_without_a_limit_a_call_waits(served: ForkedHome) -> None:
+def test_without_a_limit_a_call_waits(forked: ForkedHome) -> None:
     """For a daemon that is stopped for a while, where any number would have been too small or too large."""
-    assert served.process is not None
-    with connect(home=str(served.path), start=False, timeout_s=math.inf) as sessiond:
-        os.kill(served.process.pid, signal.SIGSTOP)
-        waking = threading.Timer(0.3, os.kill, (served.process.pid, signal.SIGCONT))
+    assert forked.process is not None
+    with connect(home=str(forked.path), start=False, timeout_s=math.inf) as sessiond:
+        os.kill(forked.process.pid, signal.SIGSTOP)
+        waking = threading.Timer(0.3, os.kill, (forked.process.pid, signal.SIGCONT))
         waking.start()
-        assert sessiond.status().pid == served.process.pid
+        assert sessiond.status().pid == forked.process.pid
         waking.join()
 
 

@@ -71,10 +71,10 @@ def test_both_clients_have_the_same_methods(blocking: type, of_asyncio: type) ->
         assert waits or (name in ("session", "close") and of_asyncio is not AsyncSession), name
 
 
-async def test_the_daemon_is_started_where_none_runs(home: Shell) -> None:
+async def test_the_daemon_is_started_where_none_runs(shell: Shell) -> None:
     """As the commands do it."""
-    async with await aconnect(home=str(home.path)) as client:
-        assert (await client.status()).pid == home.pid()
+    async with await aconnect(home=str(shell.path)) as client:
+        assert (await client.status()).pid == shell.pid()
 
 
 async def test_a_conversation(sessiond: AsyncSessiond) -> None:

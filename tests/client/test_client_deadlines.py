@@ -7,22 +7,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from sessiond.client import Appended, DaemonUnreachable, NoAnswer, Sessiond, aconnect, connect
 from sessiond.client import feed as feed_module
-from tests.client.served import served_home
-from tests.zygote import ForkedHome, Zygote
+from tests.zygote import ForkedHome
 
 SOON_S = 0.3
-
-
-@pytest.fixture
-def served(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
-    with served_home(zygote, tmp_path) as home:
-        yield home
 
 
 def client(home: ForkedHome, timeout_s: float = SOON_S) -> Sessiond:
@@ -40,23 +32,23 @@ def stopped(home: ForkedHome) -> Iterator[None]:
         os.kill(home.process.pid, signal.SIGCONT)
 
 
-def test_a_stopped_daemon_does_not_hold_a_call(served: ForkedHome) -> None:
+def test_a_stopped_daemon_does_not_hold_a_call(forked: ForkedHome) -> None:
     """NoAnswer, again and again; what was sent is there once when the daemon continues and the caller repeats it by its id."""
-    with client(served) as sessiond:
+    with client(forked) as sessiond:
         chat = sessiond.new(name="x")
-        with stopped(served):
+        with stopped(forked):
             for _ in range(2):
                 with pytest.raises(NoAnswer):
                     chat.append("user", "once", id="m1")
             with pytest.raises(DaemonUnreachable):
-                connect(home=str(served.path), start=False, timeout_s=SOON_S)
+                connect(home=str(forked.path), start=False, timeout_s=SOON_S)
         assert chat.append("user", "once", id="m1", timeout_s=30).seq == 1
         assert [one.text for one in chat.messages(timeout_s=30)] == ["once"]
 
 
-def test_a_stopped_daemon_does_not_hold_a_block(served: ForkedHome) -> None:
+def test_a_stopped_daemon_does_not_hold_a_block(forked: ForkedHome) -> None:
     """A reply that is left normally raises NoAnswer; one that is cut off raises what cut it off; the client closes."""
-    with client(served) as sessiond:
+    with client(forked) as sessiond:
         chat = sessiond.new(name="x")
         left, cut = chat.stream("assistant"), chat.stream("assistant")
         changes = chat.changes()
@@ -70,10 +62,10 @@ def test_a_stopped_daemon_does_not_hold_a_block(served: ForkedHome) -> None:
                 raise KeyError("mine")
 
         def close() -> None:
-            with changes, client(served):
+            with changes, client(forked):
                 pass
 
-        with stopped(served):
+        with stopped(forked):
             with pytest.raises(NoAnswer):
                 leave()
             with pytest.raises(KeyError):
@@ -83,14 +75,14 @@ def test_a_stopped_daemon_does_not_hold_a_block(served: ForkedHome) -> None:
             sessiond.close()
 
 
-def test_a_silent_daemon_is_noticed_by_who_follows(served: ForkedHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_daemon_is_noticed_by_who_follows(forked: ForkedHome, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a silence it is asked; NoAnswer, and the next try continues where it was."""
     monkeypatch.setattr(feed_module, "SILENCE_S", SOON_S)
-    with client(served) as sessiond, client(served, 30) as other:
+    with client(forked) as sessiond, client(forked, 30) as other:
         chat = sessiond.new(name="x")
         changes = chat.changes()
         assert changes.wait(2 * SOON_S) is None
-        with stopped(served), pytest.raises(NoAnswer):
+        with stopped(forked), pytest.raises(NoAnswer):
             next(changes)
         other.session(chat.id).append("user", "later")
         change = changes.wait(30)
@@ -99,23 +91,23 @@ def test_a_silent_daemon_is_noticed_by_who_follows(served: ForkedHome, monkeypat
         assert isinstance(change, Appended) and change.messages[0].text == "later"
 
 
-def test_a_killed_daemon_does_not_hold_a_call(served: ForkedHome) -> None:
+def test_a_killed_daemon_does_not_hold_a_call(forked: ForkedHome) -> None:
     """Where none may be started: DaemonUnreachable at once or at the deadline, from calls, replies and changes."""
-    with client(served) as sessiond:
+    with client(forked) as sessiond:
         chat = sessiond.new(name="x")
         changes, reply = chat.changes(), chat.stream("assistant")
         assert isinstance(next(changes), Appended)
-        served.kill()
+        forked.kill()
         for call in (lambda: chat.append("user", "x"), lambda: next(changes), chat.changes, reply.finish):
             with pytest.raises(DaemonUnreachable):
                 call()
 
 
-def test_a_call_of_another_thread_is_not_waited_for_too_long(served: ForkedHome) -> None:
+def test_a_call_of_another_thread_is_not_waited_for_too_long(forked: ForkedHome) -> None:
     """One thread waits for a stopped daemon; the other gives up by its own deadline."""
-    with client(served, 30) as sessiond:
+    with client(forked, 30) as sessiond:
         chat = sessiond.new(name="x")
-        with stopped(served):
+        with stopped(forked):
             patient = threading.Thread(target=lambda: chat.append("user", "x"))
             patient.start()
             with pytest.raises(NoAnswer):
@@ -125,23 +117,23 @@ def test_a_call_of_another_thread_is_not_waited_for_too_long(served: ForkedHome)
         assert "x" in [one.text for one in chat.messages()]
 
 
-async def test_asyncio_has_deadlines_too(served: ForkedHome) -> None:
+async def test_asyncio_has_deadlines_too(forked: ForkedHome) -> None:
     """Calls, replies, changes and leaving the blocks, with a stopped daemon and with a killed one."""
-    async with await aconnect(home=str(served.path), start=False, timeout_s=SOON_S) as sessiond:
+    async with await aconnect(home=str(forked.path), start=False, timeout_s=SOON_S) as sessiond:
         chat = await sessiond.new(name="x")
         changes = await chat.changes()
         reply = await chat.stream("assistant")
-        with stopped(served):
+        with stopped(forked):
             with pytest.raises(NoAnswer):
                 await chat.append("user", "once", id="m1")
             with pytest.raises(NoAnswer):
                 await reply.finish()
             with pytest.raises(DaemonUnreachable):
-                await aconnect(home=str(served.path), start=False, timeout_s=SOON_S)
+                await aconnect(home=str(forked.path), start=False, timeout_s=SOON_S)
             with pytest.raises(NoAnswer):
                 await chat.changes()
         assert (await chat.append("user", "once", id="m1", timeout_s=30)).id == "m1"
-        served.kill()
+        forked.kill()
         with pytest.raises(DaemonUnreachable):
             await chat.append("user", "x")
         with pytest.raises(DaemonUnreachable):

@@ -6,30 +6,22 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from sessiond.client import Closed, Sessiond, aconnect, connect
 from sessiond.client import forks as forks_module
-from tests.client.served import served_home
-from tests.zygote import ForkedHome, Zygote
+from tests import inside
+from tests.zygote import ForkedHome
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # that is what these tests are about
 WITHIN_S = 30
 
 
 @pytest.fixture
-def served(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
-    with served_home(zygote, tmp_path) as home:
-        yield home
-
-
-@pytest.fixture
-def sessiond(served: ForkedHome) -> Iterator[Sessiond]:
-    with connect(home=str(served.path), start=False, name="test", timeout_s=WITHIN_S) as client:
+def sessiond(forked: ForkedHome) -> Iterator[Sessiond]:
+    with connect(home=str(forked.path), start=False, name="test", timeout_s=WITHIN_S) as client:
         yield client
 
 
@@ -81,7 +73,7 @@ def test_a_child_that_leaves_does_not_end_a_running_reply(sessiond: Sessiond) ->
                 raise SystemExit
         return "left"
 
-    connection = sessiond._link._connection
+    connection = inside.connection(sessiond)
     with chat.stream("assistant", "The ") as reply:
         assert Child(leave).said == "SystemExit"
         for use in (lambda: reply.write("no"), reply.flush, reply.finish):
@@ -89,12 +81,12 @@ def test_a_child_that_leaves_does_not_end_a_running_reply(sessiond: Sessiond) ->
         assert [one.status for one in chat.messages()] == ["streaming"]
         reply.write("lock")
     assert [(one.text, one.status) for one in chat.messages()] == [("The lock", "done")]
-    assert sessiond._link._connection is connection
+    assert inside.connection(sessiond) is connection
 
 
 def test_a_child_closes_its_copy_of_the_connection_at_once(sessiond: Sessiond) -> None:
     """Or the daemon would not notice that the parent died. The child need not use the client for that."""
-    connection = sessiond._link._connection
+    connection = inside.connection(sessiond)
     assert connection is not None
     descriptor = connection.fileno()
     inode = os.fstat(descriptor).st_ino
@@ -121,7 +113,7 @@ def test_a_fork_while_another_thread_uses_the_client(sessiond: Sessiond) -> None
     thread = threading.Thread(target=ask)
     thread.start()
     try:
-        with sessiond._link._turn("a turn", time.monotonic() + WITHIN_S, WITHIN_S):
+        with inside.turn(sessiond, WITHIN_S):
             assert Child(lambda: chat.info(timeout_s=5).name or "").said == "x"
         assert {Child(lambda: chat.info(timeout_s=5).name or "").said for _ in range(10)} == {"x"}
     finally:
@@ -165,21 +157,21 @@ def test_a_child_that_forks_is_two_processes_away(sessiond: Sessiond) -> None:
 def test_a_fork_that_python_does_not_hear_of(sessiond: Sessiond, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server written in C may fork without Python's own hooks: the pid gives it away at the first use."""
     chat = sessiond.new(name="x")
-    connection = sessiond._link._connection
+    connection = inside.connection(sessiond)
     assert connection is not None
     monkeypatch.setattr(forks_module._here.process, "pid", os.getpid() - 1)
     assert chat.info().name == "x"
-    assert sessiond._link._connection is not connection
+    assert inside.connection(sessiond) is not connection
     assert connection.fileno() == -1
 
 
-def test_a_fork_of_a_program_with_asyncio(served: ForkedHome) -> None:
+def test_a_fork_of_a_program_with_asyncio(forked: ForkedHome) -> None:
     """In the child a new loop uses the client as it is, and the parent's loop notices nothing of that."""
 
     async def both() -> tuple[str, str | None, list[str]]:
-        async with await aconnect(home=str(served.path), start=False, timeout_s=WITHIN_S) as client:
+        async with await aconnect(home=str(forked.path), start=False, timeout_s=WITHIN_S) as client:
             chat = await client.new(name="x")
-            connection = client._link._connection
+            connection = inside.connection(client)
             async with await chat.stream("assistant", "The ") as reply:
 
                 async def in_child() -> str:
@@ -195,17 +187,17 @@ def test_a_fork_of_a_program_with_asyncio(served: ForkedHome) -> None:
                 mine = (await chat.info()).name
                 said = child.said
                 await reply.write("lock")
-            assert client._link._connection is connection
+            assert inside.connection(client) is connection
             return said, mine, [f"{one.text} {one.status}" for one in await chat.messages()]
 
     assert asyncio.run(both()) == ("x Closed", "x", ["The lock done"])
 
 
-def test_changes_of_a_program_with_asyncio(served: ForkedHome) -> None:
+def test_changes_of_a_program_with_asyncio(forked: ForkedHome) -> None:
     """As those of the blocking client."""
 
     async def both() -> tuple[str, int | None]:
-        async with await aconnect(home=str(served.path), start=False, timeout_s=WITHIN_S) as client:
+        async with await aconnect(home=str(forked.path), start=False, timeout_s=WITHIN_S) as client:
             chat = await client.new(name="x")
             changes = await chat.changes()
 

@@ -26,32 +26,32 @@ with connect(timeout_s=30) as client:
 """
 
 
-def run_host(home: Shell, state: str, *, pass_fds: tuple[int, ...] = ()) -> tuple[str, int]:
+def run_host(shell: Shell, state: str, *, pass_fds: tuple[int, ...] = ()) -> tuple[str, int]:
     """Run a program that gets into a state and then uses a client. What it learned, and the pid of its daemon."""
-    told = home.path / "told"
+    told = shell.path / "told"
     subprocess.run(
         [sys.executable, "-c", _BEGIN + state + _USE, str(told)],
-        env=home.env, cwd="/", timeout=60, check=True, pass_fds=pass_fds,
+        env=shell.env, cwd="/", timeout=60, check=True, pass_fds=pass_fds,
     )  # fmt: skip
     *learned, pid = told.read_text().split()
     return " ".join(learned), int(pid)
 
 
-def ended(home: Shell) -> bool:
-    return not home.held()
+def ended(shell: Shell) -> bool:
+    return not shell.held()
 
 
 @pytest.mark.parametrize("closed", ["(0, 1, 2)", "(0,)", "(1,)", "(2,)", "(0, 2)"])
-def test_a_program_without_standard_files(home: Shell, closed: str) -> None:
+def test_a_program_without_standard_files(shell: Shell, closed: str) -> None:
     """The daemon starts, and the client's connection is not where the program's output goes."""
-    assert run_host(home, f"for fd in {closed}: os.close(fd)")[0] == "made True"
+    assert run_host(shell, f"for fd in {closed}: os.close(fd)")[0] == "made True"
 
 
-def test_a_program_that_blocks_signals(home: Shell) -> None:
+def test_a_program_that_blocks_signals(shell: Shell) -> None:
     """SIGTERM ends the daemon nevertheless."""
-    _, pid = run_host(home, "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())")
+    _, pid = run_host(shell, "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())")
     os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: ended(home))
+    wait_until(lambda: ended(shell))
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_a_program_that_blocks_signals(home: Shell) -> None:
         "for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT): signal.signal(one, signal.SIG_IGN)",
     ],
 )
-def test_a_program_whose_children_are_not_waited_for(home: Shell, state: str) -> None:
+def test_a_program_whose_children_are_not_waited_for(shell: Shell, state: str) -> None:
     """Nothing waits for a zombie that never comes; and the daemon learns how the processes that it starts itself end."""
-    said, pid = run_host(home, state)
+    said, pid = run_host(shell, state)
     assert said == "made True"
     if sys.platform == "linux":
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -74,10 +74,10 @@ def test_a_program_whose_children_are_not_waited_for(home: Shell, state: str) ->
         assert ignored <= {signal.SIGPIPE, signal.SIGXFSZ}
         assert not masks["SigBlk"]
     os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: ended(home))
+    wait_until(lambda: ended(shell))
 
 
-def test_a_program_with_files_beyond_its_limit(home: Shell) -> None:
+def test_a_program_with_files_beyond_its_limit(shell: Shell) -> None:
     """The daemon keeps none of them open, also none with a greater number than the limit that holds by then."""
     reading, writing = os.pipe()
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -85,14 +85,14 @@ def test_a_program_with_files_beyond_its_limit(home: Shell) -> None:
 os.dup2({writing}, {soft} - 1)
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 """
-    run_host(home, state, pass_fds=(writing,))
+    run_host(shell, state, pass_fds=(writing,))
     os.close(writing)
     with open(reading, "rb") as file:
         os.set_blocking(reading, False)
         assert file.read() == b""  # its end: nobody can write any more
 
 
-def test_a_start_for_which_nothing_is_left(home: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_for_which_nothing_is_left(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, and leaves no file open."""
 
     def fork() -> int:
@@ -101,5 +101,5 @@ def test_a_start_for_which_nothing_is_left(home: Shell, monkeypatch: pytest.Monk
     before = set(os.listdir("/dev/fd"))
     monkeypatch.setattr(reach.os, "fork", fork)
     with pytest.raises(DaemonUnreachable, match=r"could not be started: .*temporarily unavailable"):
-        connect(home=str(home.path), timeout_s=5)
+        connect(home=str(shell.path), timeout_s=5)
     assert set(os.listdir("/dev/fd")) <= before

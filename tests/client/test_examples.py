@@ -26,7 +26,7 @@ TIMEOUT_S = 60
 
 
 @pytest.fixture
-def served(zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkedHome]:
+def forked(zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkedHome]:
     path = tmp_path / "home"
     path.mkdir()
     monkeypatch.setenv("SESSIOND_HOME", str(path))
@@ -54,7 +54,7 @@ def test_examples_are_short() -> None:
         assert f"examples/{path.name}" in (ROOT / "docs" / "python.md").read_text()
 
 
-def test_a_chat_loop(served: ForkedHome) -> None:
+def test_a_chat_loop(forked: ForkedHome) -> None:
     """Two lines, two replies, and a second run that continues in the same session."""
     first = run("chat.py", stdin="hello there\nand again\n").splitlines()
     session_id = first[0].removeprefix("session ")
@@ -72,7 +72,7 @@ def test_a_chat_loop(served: ForkedHome) -> None:
     ]
 
 
-def test_a_web_hook(served: ForkedHome) -> None:
+def test_a_web_hook(forked: ForkedHome) -> None:
     """A post is stored, a repeated one adds nothing, and a bad one gets the reason."""
     with subprocess.Popen(command("webhook.py", "0"), stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -99,7 +99,7 @@ def test_a_web_hook(served: ForkedHome) -> None:
         assert [one.text for one in sessiond.session("builds").messages()] == ["grün", "red"]
 
 
-def test_a_watcher(served: ForkedHome) -> None:
+def test_a_watcher(forked: ForkedHome) -> None:
     """Prints what others say while they say it, and ends well when it is interrupted."""
     with (
         subprocess.Popen(command("watch.py"), stdout=subprocess.PIPE, text=True, cwd=ROOT) as process,
@@ -119,7 +119,7 @@ def test_a_watcher(served: ForkedHome) -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
-def test_a_nightly_export(served: ForkedHome, tmp_path: Path) -> None:
+def test_a_nightly_export(forked: ForkedHome, tmp_path: Path) -> None:
     """The folder has the changed sessions; a second export is fine."""
     with connect() as sessiond:
         sessiond.new(id="one", name="One").append("user", "a wombat")
@@ -131,7 +131,7 @@ def test_a_nightly_export(served: ForkedHome, tmp_path: Path) -> None:
     assert "a wombat" in (tmp_path / "out" / "one.md").read_text()
 
 
-def test_a_migration(served: ForkedHome, tmp_path: Path) -> None:
+def test_a_migration(forked: ForkedHome, tmp_path: Path) -> None:
     """2,500 turns come over once, with their times, though it runs twice."""
     turns = [{"who": "me" if n % 2 else "bot", "said": f"turn {n}", "at": "2026-01-11T14:30:22Z"} for n in range(2500)]
     path = tmp_path / "mine.json"
@@ -148,7 +148,7 @@ def test_a_migration(served: ForkedHome, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["sessiond.client", "sessiond.client.types"])
-def test_doctests(served: ForkedHome, name: str) -> None:
+def test_doctests(forked: ForkedHome, name: str) -> None:
     """The examples in docstrings say what happens."""
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0 and result.failed == 0
@@ -159,7 +159,7 @@ def programs(document: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/python.md"])
-def test_programs_in_documents(served: ForkedHome, document: str) -> None:
+def test_programs_in_documents(forked: ForkedHome, document: str) -> None:
     """Each runs by itself, with a model that says two words; one that follows changes is given some, and an end."""
     found = programs(document)
     assert found

@@ -254,10 +254,10 @@ def test_two_tabs(chat: Chat) -> None:
     assert chat.web.client().call("state/get", sessionId="theia-agent")["values"] == {"plan": PLAN}
 
 
-def test_two_tabs_and_an_emacs(browser: Browser, home: Shell) -> None:
+def test_two_tabs_and_an_emacs(browser: Browser, shell: Shell) -> None:
     """Two tabs of the page and an Emacs talk in one session; each shows all of it, once."""
-    emacs = Emacs(home, ROOT / "clients" / "emacs")
-    with Web(home.path, browser) as web:
+    emacs = Emacs(shell, ROOT / "clients" / "emacs")
+    with Web(shell.path, browser) as web:
         client = web.client()
         client.call("session/new", sessionId="s", name="Shared")
         context = web.context()

@@ -28,14 +28,14 @@ LINTED_AWAY = ("Homepage or URL header", "uninstallable in all released Emacs")
 class Emacs:
     """Batch Emacs with the client, in one home."""
 
-    def __init__(self, home: Shell, load_path: Path) -> None:
-        self.home = home
+    def __init__(self, shell: Shell, load_path: Path) -> None:
+        self.home = shell
         self.load_path = load_path
-        program = home.path / "sessiond"
+        program = shell.path / "sessiond"
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sessiond "$@"\n')
         program.chmod(0o755)
         self.env = {
-            **home.env,
+            **shell.env,
             "SESSIOND": str(program),
             "SESSIOND_WIRE": str(ROOT / "tests" / "wire"),
             "LC_ALL": "C.UTF-8",
@@ -104,8 +104,8 @@ def test_23_the_tests_compile_without_a_warning(compiled, tmp_path):
 
 
 @pytest.fixture
-def emacs(home, compiled):
-    return Emacs(home, compiled)
+def emacs(shell, compiled):
+    return Emacs(shell, compiled)
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -122,9 +122,9 @@ def test_suite(emacs, suite):
     assert 0 < int(ran[1]) == int(ran[2]), out
 
 
-def test_live_with_another_client(emacs, home):
+def test_live_with_another_client(emacs, shell):
     """Emacs and a script see each other's messages while both have the session open."""
-    with home.client() as client:
+    with shell.client() as client:
         client.call("session/new", {"sessionId": "shared"})
         process = emacs.start(f'(sessiond-live-exchange "shared" {quoted("Emacsから 😀")} {quoted("返事 ✅")})')
         wait_until(lambda: client.call("session/read", {"sessionId": "shared"})["messages"])
@@ -136,9 +136,9 @@ def test_live_with_another_client(emacs, home):
     assert shown.index("Emacsから 😀") < shown.index("返事 ✅")
 
 
-def test_two_emacsen(emacs, home):
+def test_two_emacsen(emacs, shell):
     """Both Emacsen show each other's messages, in the same order."""
-    home("new", "--id", "shared")
+    shell("new", "--id", "shared")
     one = emacs.start('(sessiond-live-exchange "shared" "from one" "from two")')
     two = emacs.start('(sessiond-live-exchange "shared" "from two" "from one")')
     texts = [re.findall(r"^from .*", ended(process), re.MULTILINE) for process in (one, two)]
@@ -146,27 +146,27 @@ def test_two_emacsen(emacs, home):
     assert sorted(texts[0]) == ["from one", "from two"]
 
 
-def draft(home: Shell, session: str) -> str | None:
-    with home.client() as client:
+def draft(shell: Shell, session: str) -> str | None:
+    with shell.client() as client:
         return client.call("state/get", {"sessionId": session})["values"].get("draft:emacs")
 
 
-def test_draft_survives_the_death_of_emacs(emacs, home):
+def test_draft_survives_the_death_of_emacs(emacs, shell):
     """What was typed and not sent is there again after kill -9 of Emacs."""
-    home("new", "--id", "kept")
+    shell("new", "--id", "kept")
     text = "まだ送っていない 🚀\nsecond line"
     process = emacs.start(f'(sessiond-live-type "kept" {quoted(text)})')
-    wait_until(lambda: draft(home, "kept") == text)
+    wait_until(lambda: draft(shell, "kept") == text)
     os.killpg(process.pid, signal.SIGKILL)  # `timeout` leads a group of its own
     process.communicate()
     assert emacs.run('(sessiond-live-input "kept")') == text
 
 
-def test_draft_survives_leaving(emacs, home):
+def test_draft_survives_leaving(emacs, shell):
     """Leaving Emacs keeps the draft without waiting for its timer."""
-    home("new", "--id", "kept")
+    shell("new", "--id", "kept")
     emacs.run('(sessiond-live-leave "kept" "typed last")')
-    assert draft(home, "kept") == "typed last"
+    assert draft(shell, "kept") == "typed last"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)

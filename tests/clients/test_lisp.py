@@ -74,10 +74,10 @@ def test_suite(suite, name):
 class Partner:
     """A Lisp that has a session open."""
 
-    def __init__(self, environment: dict[str, str], home: Shell, session_id: str) -> None:
+    def __init__(self, environment: dict[str, str], shell: Shell, session_id: str) -> None:
         self.process = subprocess.Popen(
             [environment["SBCL"], "--script", LISP / "test" / "partner.lisp", session_id],
-            env={**environment, "SESSIOND_HOME": str(home.path)},
+            env={**environment, "SESSIOND_HOME": str(shell.path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -103,12 +103,12 @@ class Partner:
 
 
 @pytest.fixture
-def partner(environment, home):
+def partner(environment, shell):
     """Starts a Lisp that has a session open."""
     made = []
 
     def start(session_id: str) -> Partner:
-        made.append(Partner(environment, home, session_id))
+        made.append(Partner(environment, shell, session_id))
         return made[-1]
 
     yield start
@@ -117,13 +117,13 @@ def partner(environment, home):
 
 
 @pytest.fixture
-def connect(home):
+def connect(shell):
     """Makes clients of the home's daemon, which is started where none runs."""
     made = []
 
     def client() -> Client:
-        assert home("list").code == 0
-        sock = socket.socket(fileno=reach(places(home.env), start=False).detach())
+        assert shell("list").code == 0
+        sock = socket.socket(fileno=reach(places(shell.env), start=False).detach())
         sock.settimeout(ANSWER_S)
         made.append(Client(sock))
         return made[-1]
@@ -133,7 +133,7 @@ def connect(home):
         one.close()
 
 
-def test_live_sharing(partner, home, connect):
+def test_live_sharing(partner, shell, connect):
     """Lisp and another client hold one conversation, streamed replies included, also over a kill -9."""
     client = connect()
     session_id = client.call("session/new", messages=[{"role": "user", "content": "前から"}])["session"]["sessionId"]
@@ -150,7 +150,7 @@ def test_live_sharing(partner, home, connect):
     client.call("session/finish", sessionId=session_id, messageId="r")
     for line in ("appended Once", "extended  昔々", "finished done"):
         lisp.hears(line)
-    home.kill()
+    shell.kill()
     client = connect()
     client.call("session/append", sessionId=session_id, messages=[{"role": "user", "content": "after"}])
     lisp.hears("appended after")
@@ -181,14 +181,14 @@ def test_a_draft_survives_a_killed_lisp(partner, connect):
     assert draft() is None
 
 
-def test_lisp_and_the_terminal(partner, home, connect):
+def test_lisp_and_the_terminal(partner, shell, connect):
     """Lisp and `sessiond repl` see each other's words as they are said."""
     session_id = connect().call("session/new")["session"]["sessionId"]
-    folder = home.path / "terminal"
+    folder = shell.path / "terminal"
     folder.mkdir()
-    home.env["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "clients" / "repl")))
+    shell.env["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "clients" / "repl")))
     lisp = partner(session_id)
-    terminal = Terminal(home.command("repl", "--session-id", session_id), home.env, folder)
+    terminal = Terminal(shell.command("repl", "--session-id", session_id), shell.env, folder)
     try:
         lisp.hears("open ")
         lisp.hears("draft ")

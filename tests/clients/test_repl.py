@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,21 +22,21 @@ ID = re.compile(r"new session (\S+)")
 
 
 @pytest.fixture
-def home():
+def shell() -> Iterator[Shell]:
     made = Shell(PYTHONPATH=os.pathsep.join((str(ROOT), CLIENT)))
     yield made
     made.close()
 
 
 @pytest.fixture
-def repl(home):
+def repl(shell):
     """Starts `sessiond repl ARGUMENTS` at a terminal."""
     terminals = []
 
     def start(*arguments: str) -> Terminal:
-        folder = home.path / f"t{len(terminals)}"
+        folder = shell.path / f"t{len(terminals)}"
         folder.mkdir()
-        terminals.append(Terminal(home.command("repl", *arguments), home.env, folder))
+        terminals.append(Terminal(shell.command("repl", *arguments), shell.env, folder))
         return terminals[-1]
 
     yield start
@@ -44,9 +45,9 @@ def repl(home):
 
 
 @pytest.fixture
-def other(home):
+def other(shell):
     """Another tool, connected to the same daemon."""
-    with home.client(name="vim") as client:
+    with shell.client(name="vim") as client:
         yield client
 
 
@@ -86,30 +87,30 @@ def agent(home, script):
 # Lines in, lines out
 
 
-def test_lines(home):
+def test_lines(shell):
     """Without a terminal every line is said, and the last words are the id and how to continue."""
-    done = home("repl", stdin="hello こんにちは 😀\nand\\\nmore\n//slash\n")
+    done = shell("repl", stdin="hello こんにちは 😀\nand\\\nmore\n//slash\n")
     session_id = ID.search(done.out)[1]
     assert done.code == 0
     assert done.out.endswith(f"to resume: sessiond repl --session-id {session_id}\n")
-    assert said(home, session_id) == ["hello こんにちは 😀", "and\nmore", "/slash"]
+    assert said(shell, session_id) == ["hello こんにちは 😀", "and\nmore", "/slash"]
 
 
-def test_resume_by_lines(home):
+def test_resume_by_lines(shell):
     """A session that is resumed shows what was said, and continues."""
-    first = ID.search(home("repl", stdin="初めまして\n").out)[1]
-    done = home("repl", "--session-id", first, stdin="again\n")
+    first = ID.search(shell("repl", stdin="初めまして\n").out)[1]
+    done = shell("repl", "--session-id", first, stdin="again\n")
     assert "初めまして" in done.out
-    assert said(home, first) == ["初めまして", "again"]
+    assert said(shell, first) == ["初めまして", "again"]
 
 
-def test_commands_by_lines(home):
+def test_commands_by_lines(shell):
     """Every command does what it says."""
     script = [
         "日本語の話", "/name 私の chat", "/tag a b", "/tag -a", "/tag", "/name", "/notes Plan: 猫を撮る", "/notes",
         "/save", "/search 日本語", "/sessions", "/export", "/export org", "/fork 別の道", "/archive", "/archive off", "/help",
     ]  # fmt: skip
-    done = home("repl", stdin="\n".join(script))
+    done = shell("repl", stdin="\n".join(script))
     assert done.code == 0, done
     out = done.out
     for expected in (
@@ -117,111 +118,111 @@ def test_commands_by_lines(home):
         "#+TITLE: 私の chat", "別の道", "── archived", "── not archived", "/load ID\t",
     ):  # fmt: skip
         assert expected.casefold() in out.casefold(), (expected, out)
-    listed = {info["name"]: info for info in home("list", "--json").json["sessions"]}
+    listed = {info["name"]: info for info in shell("list", "--json").json["sessions"]}
     assert listed["私の chat"]["tags"] == ["b"]
     assert listed["別の道"]["parent"]["sessionId"] == listed["私の chat"]["sessionId"]
 
 
-def test_load_saves_first(home):
+def test_load_saves_first(shell):
     """/load saves the session that is left; one that is not there leaves all as it is."""
-    first = ID.search(home("repl", stdin="one\n").out)[1]
-    done = home("repl", stdin=f"two\n/load nothing\nthree\n/load {first}\nfour\n")
+    first = ID.search(shell("repl", stdin="one\n").out)[1]
+    done = shell("repl", stdin=f"two\n/load nothing\nthree\n/load {first}\nfour\n")
     second = ID.search(done.out)[1]
     assert done.code == 1
     assert "nothing" in done.err
-    assert said(home, second) == ["two", "three"]
-    assert said(home, first) == ["one", "four"]
-    assert "three" in (home.data / "sessions" / f"{second}.jsonl").read_text()
+    assert said(shell, second) == ["two", "three"]
+    assert said(shell, first) == ["one", "four"]
+    assert "three" in (shell.data / "sessions" / f"{second}.jsonl").read_text()
 
 
-def test_reset(home, other):
+def test_reset(shell, other):
     """/reset empties the session under the same id; what was there can be had back."""
-    done = home("repl", stdin="before\n/reset\nafter\n")
+    done = shell("repl", stdin="before\n/reset\nafter\n")
     session_id = ID.search(done.out)[1]
-    assert said(home, session_id) == ["after"]
+    assert said(shell, session_id) == ["after"]
     deleted = other.call("session/list", {"filter": {"deleted": True}})["sessions"]
     assert deleted[0]["sessionId"].startswith(f"{session_id}.was-")
 
 
-def test_new(home):
+def test_new(shell):
     """/new begins another session and leaves the first one as it was."""
-    done = home("repl", stdin="one\n/new second one\ntwo\n")
+    done = shell("repl", stdin="one\n/new second one\ntwo\n")
     first, second = ID.findall(done.out)
-    assert (said(home, first), said(home, second)) == (["one"], ["two"])
-    assert read(home, second)["session"]["name"] == "second one"
+    assert (said(shell, first), said(shell, second)) == (["one"], ["two"])
+    assert read(shell, second)["session"]["name"] == "second one"
 
 
-def test_export_to_a_file(home):
+def test_export_to_a_file(shell):
     """/export writes a file in the format of its ending, and over an existing one only when told to."""
-    path = home.path / "out 1.md"
-    done = home("repl", stdin=f"hello\n/export {path}\n/export {path}\n/export text {path} --overwrite\n")
+    path = shell.path / "out 1.md"
+    done = shell("repl", stdin=f"hello\n/export {path}\n/export {path}\n/export text {path} --overwrite\n")
     assert done.code == 1
     assert "already" in done.err
     assert "hello" in path.read_text()
     assert not path.read_text().startswith("# ")
 
 
-def test_older(home, other):
+def test_older(shell, other):
     """A session of 20,000 messages opens with its newest ones, the others come on demand."""
     other.call("session/new", {"sessionId": "long"})
     for part in range(2):
         messages = [{"role": "user", "content": f"message {part * 10_000 + nth}."} for nth in range(10_000)]
         other.call("session/append", {"sessionId": "long", "messages": messages})
-    done = home("repl", "--session-id", "long", stdin="/older\n/older 30\n")
+    done = shell("repl", "--session-id", "long", stdin="/older\n/older 30\n")
     shown = [int(nth) for nth in re.findall(r"message (\d+)\.", done.out)]
     assert shown == [*range(19980, 20000), *range(19960, 19980), *range(19930, 19960)]
     assert "19980 older messages" in done.out
 
 
-def test_no_older(home, other):
+def test_no_older(shell, other):
     """At the beginning of a session /older says so."""
     messages = [{"role": "user", "content": f"message {nth}."} for nth in range(25)]
     other.call("session/new", {"sessionId": "short", "messages": messages})
-    done = home("repl", "--session-id", "short", stdin="/older\n/older\n")
+    done = shell("repl", "--session-id", "short", stdin="/older\n/older\n")
     assert re.findall(r"message (\d+)\.", done.out) == [str(nth) for nth in (*range(5, 25), *range(5))]
     assert "this is the beginning" in done.out
     assert "there are no older messages" in done.out
 
 
-def test_bad_lines(home):
+def test_bad_lines(shell):
     """An unknown command, a note without a text, bytes that are not UTF-8: one line on stderr each, the rest continues."""
-    process = home.start("repl")
+    process = shell.start("repl")
     out, err = process.communicate(b"/nope\n/notes x\n\xff\xfe\nfine\n", timeout=30)
     assert process.returncode == 1
     assert len(err.splitlines()) == 3
-    assert said(home, ID.search(out.decode())[1]) == ["fine"]
+    assert said(shell, ID.search(out.decode())[1]) == ["fine"]
 
 
-def test_no_such_session(home):
+def test_no_such_session(shell):
     """A session id that names nothing ends it at once, with what is wrong."""
-    done = home("repl", "--session-id", "nothing")
+    done = shell("repl", "--session-id", "nothing")
     assert done.code == 1
     assert "nothing" in done.err
     assert done.out == ""
 
 
-def test_no_daemon(home):
+def test_no_daemon(shell):
     """Where no daemon can be started the exit code says so."""
-    home.write_config("[nonsense]\n")
-    done = home("repl", stdin="lost\n")
+    shell.write_config("[nonsense]\n")
+    done = shell("repl", stdin="lost\n")
     assert done.code == 69
     assert "nonsense" in done.err
 
 
-def test_prompt_toolkit_is_missing(home, repl):
+def test_prompt_toolkit_is_missing(shell, repl):
     """Without prompt-toolkit there is one clear line that says what to install."""
-    (home.path / "prompt_toolkit.py").write_text("raise ModuleNotFoundError(name='prompt_toolkit')\n")
-    home.env["PYTHONPATH"] = os.pathsep.join((str(home.path), home.env["PYTHONPATH"]))
+    (shell.path / "prompt_toolkit.py").write_text("raise ModuleNotFoundError(name='prompt_toolkit')\n")
+    shell.env["PYTHONPATH"] = os.pathsep.join((str(shell.path), shell.env["PYTHONPATH"]))
     repl().shows("pip install 'sessiond[repl]'")
 
 
 # The agent
 
 
-def test_agent_by_lines(home):
+def test_agent_by_lines(shell):
     """The command gets the transcript as JSON Lines, and what it prints is the reply."""
     command = agent(
-        home,
+        shell,
         """
 lines = [json.loads(line) for line in sys.stdin]
 print("heard", len(lines), lines[-1]["role"], lines[-1]["content"])
@@ -229,40 +230,40 @@ print()
 print("終わり")
 """,
     )
-    done = home("repl", "--agent", command, stdin="質問\nsecond\n")
+    done = shell("repl", "--agent", command, stdin="質問\nsecond\n")
     session_id = ID.search(done.out)[1]
     assert done.code == 0, done
     assert "heard 1 user 質問" in done.out
-    messages = read(home, session_id)["messages"]
+    messages = read(shell, session_id)["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     assert messages[1]["content"] == "heard 1 user 質問\n\n終わり"
     assert messages[3]["content"] == "heard 3 user second\n\n終わり"
     assert messages[1]["status"] == "done"
 
 
-def test_agent_fails(home):
+def test_agent_fails(shell):
     """An exit code other than 0 makes the reply an error, which keeps what was printed and why."""
-    done = home("repl", "--agent", "echo some; echo 'out of tea' >&2; exit 7", stdin="go\n")
-    message = last(home, ID.search(done.out)[1])
+    done = shell("repl", "--agent", "echo some; echo 'out of tea' >&2; exit 7", stdin="go\n")
+    message = last(shell, ID.search(done.out)[1])
     assert done.code == 1
     assert "out of tea" in done.err
     assert (message["content"], message["status"]) == ("some", "error")
     assert message["metadata"] == {"exitCode": 7, "stderr": "out of tea"}
 
 
-def test_agent_that_reads_nothing(home, other):
+def test_agent_that_reads_nothing(shell, other):
     """A command that closes its input, and prints half a character at its end, causes no trouble."""
     other.call("session/new", {"sessionId": "big", "messages": [{"role": "user", "content": "x" * 1_000_000}]})
-    done = home("repl", "--session-id", "big", "--agent", r"exec <&-; printf 'ok \343\201'", stdin="go\n")
+    done = shell("repl", "--session-id", "big", "--agent", r"exec <&-; printf 'ok \343\201'", stdin="go\n")
     assert done.code == 0, done
-    assert said(home, "big")[-1] == "ok �"
+    assert said(shell, "big")[-1] == "ok �"
 
 
-def test_agent_survives_the_daemon(home):
+def test_agent_survives_the_daemon(shell):
     """A reply that is being written while the daemon is killed continues with the next one, nothing lost, nothing twice."""
-    go = home.path / "go"
+    go = shell.path / "go"
     command = agent(
-        home,
+        shell,
         f"""
 import os
 print("first 一", flush=True)
@@ -271,17 +272,17 @@ while not os.path.exists({str(go)!r}):
 print("second 二")
 """,
     )
-    process = home.start("repl", "--agent", command, text=True, encoding="utf-8")
+    process = shell.start("repl", "--agent", command, text=True, encoding="utf-8")
     session_id = ID.search(process.stdout.readline())[1]
     process.stdin.write("go\n")
     process.stdin.flush()
     assert process.stdout.readline().startswith("── assistant")
-    wait_until(lambda: "first 一" in said(home, session_id)[-1])
-    home.kill()
+    wait_until(lambda: "first 一" in said(shell, session_id)[-1])
+    shell.kill()
     go.touch()
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
-    message = last(home, session_id)
+    message = last(shell, session_id)
     assert (message["content"], message["status"]) == ("first 一\nsecond 二", "done")
     assert out.count("first") == out.count("second") == 1
 
@@ -289,12 +290,12 @@ print("second 二")
 # At a terminal
 
 
-def test_say_and_resume(home, repl):
+def test_say_and_resume(shell, repl):
     """What is typed is kept; /quit says how to come back; --session-id shows it again."""
     first = repl()
     session_id = new_id(first)
     first.say("hello 日本語 😀")
-    wait_until(lambda: said(home, session_id) == ["hello 日本語 😀"])
+    wait_until(lambda: said(shell, session_id) == ["hello 日本語 😀"])
     first.shows(f"[{session_id}:1]")
     first.say("/quit")
     first.shows(f"to resume: sessiond repl --session-id {session_id}")
@@ -303,7 +304,7 @@ def test_say_and_resume(home, repl):
     second.shows("hello 日本語")
 
 
-def test_live(home, repl, other):
+def test_live(shell, repl, other):
     """Other tools' messages appear during typing, and the typed text remains; a reply grows before it ends."""
     terminal = repl()
     session_id = new_id(terminal)
@@ -324,21 +325,21 @@ def test_live(home, repl, other):
     terminal.shows("a time")
     assert screen.count("Once upon") == 1
     terminal.type("", "Enter")
-    wait_until(lambda: said(home, session_id)[-1] == "half a thought")
+    wait_until(lambda: said(shell, session_id)[-1] == "half a thought")
 
 
-def test_a_reply_that_is_cut_off(home, repl):
+def test_a_reply_that_is_cut_off(shell, repl):
     """Where the writer of a reply goes away the reply ends as interrupted."""
     terminal = repl()
     session_id = new_id(terminal)
-    with home.client() as other:
+    with shell.client() as other:
         reply = {"role": "assistant", "content": "half a", "status": "streaming"}
         other.call("session/append", {"sessionId": session_id, "messages": [reply]})
         terminal.shows("half a")
     terminal.shows("── interrupted")
 
 
-def test_changes_of_others(home, repl, other):
+def test_changes_of_others(shell, repl, other):
     """Another client's changes of name, tags and notes, an undo and the end of a session are reported."""
     terminal = repl()
     session_id = new_id(terminal)
@@ -359,82 +360,82 @@ def test_changes_of_others(home, repl, other):
     terminal.shows("> still here", 2)  # it could not be kept, so it is in the input again
 
 
-def test_kill_while_idle(home, repl):
+def test_kill_while_idle(shell, repl):
     """After the daemon is killed the next one is started, and nothing is shown twice."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.say("before")
-    wait_until(lambda: said(home, session_id) == ["before"])
-    home.kill()
-    wait_until(home.held)
+    wait_until(lambda: said(shell, session_id) == ["before"])
+    shell.kill()
+    wait_until(shell.held)
     terminal.say("after")
-    wait_until(lambda: said(home, session_id) == ["before", "after"])
-    home("append", session_id, "from the shell")
+    wait_until(lambda: said(shell, session_id) == ["before", "after"])
+    shell("append", session_id, "from the shell")
     terminal.shows("from the shell")
     assert terminal.screen.count("before") == terminal.screen.count("after") == 1
 
 
-def test_stopped_on_purpose(home, repl):
+def test_stopped_on_purpose(shell, repl):
     """A daemon that was stopped stays stopped until something is said; meanwhile the status line says so."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.say("before")
-    wait_until(lambda: said(home, session_id) == ["before"])
-    home("stop")
+    wait_until(lambda: said(shell, session_id) == ["before"])
+    shell("stop")
     terminal.shows("no daemon")
-    assert not home.held()
+    assert not shell.held()
     terminal.say("after")
-    wait_until(lambda: home.held() and said(home, session_id) == ["before", "after"])
+    wait_until(lambda: shell.held() and said(shell, session_id) == ["before", "after"])
 
 
-def test_catching_up(home, repl):
+def test_catching_up(shell, repl):
     """What others said while the connection was gone is shown once, in order."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.say("here")
-    wait_until(lambda: said(home, session_id) == ["here"])
+    wait_until(lambda: said(shell, session_id) == ["here"])
     os.kill(terminal.pid, signal.SIGSTOP)
-    home("append", session_id, "missed 1")
-    home.kill()
-    home("append", session_id, "missed 2")
+    shell("append", session_id, "missed 1")
+    shell.kill()
+    shell("append", session_id, "missed 2")
     os.kill(terminal.pid, signal.SIGCONT)
     screen = terminal.shows("missed 2")
     assert screen.index("missed 1") < screen.index("missed 2")
     assert screen.count("here") == screen.count("missed 1") == screen.count("missed 2") == 1
 
 
-def test_drafts(home, repl):
+def test_drafts(shell, repl):
     """What was typed and not sent survives a terminal that is killed, and is gone from the drafts once it is sent."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.type("下書き not sent")
 
     def draft():
-        return read(home, session_id)["state"].get("draft:repl")
+        return read(shell, session_id)["state"].get("draft:repl")
 
     wait_until(lambda: draft() == "下書き not sent")
     os.kill(terminal.pid, signal.SIGKILL)
     again = repl("--session-id", session_id)
     again.shows("> 下書き not sent")
     again.type("", "Enter")
-    wait_until(lambda: said(home, session_id) == ["下書き not sent"] and draft() is None)
+    wait_until(lambda: said(shell, session_id) == ["下書き not sent"] and draft() is None)
 
 
-def test_a_draft_while_there_is_no_daemon(home, repl):
+def test_a_draft_while_there_is_no_daemon(shell, repl):
     """Text typed while no daemon runs is kept as soon as one runs, without another key."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.say("before")
-    wait_until(lambda: said(home, session_id) == ["before"])
-    home("stop")
+    wait_until(lambda: said(shell, session_id) == ["before"])
+    shell("stop")
     terminal.shows("no daemon")
     terminal.type("typed meanwhile 間")
     terminal.shows("> typed meanwhile 間")
-    home("append", session_id, "from the shell")  # starts one
-    wait_until(lambda: read(home, session_id)["state"].get("draft:repl") == "typed meanwhile 間")
+    shell("append", session_id, "from the shell")  # starts one
+    wait_until(lambda: read(shell, session_id)["state"].get("draft:repl") == "typed meanwhile 間")
 
 
-def test_editing(home, repl):
+def test_editing(shell, repl):
     """Alt-Enter, a backslash and a paste make more than one line; Up brings back what was said; Ctrl-C empties the line."""
     terminal = repl()
     session_id = new_id(terminal)
@@ -442,21 +443,21 @@ def test_editing(home, repl):
     terminal.type("two\\", "Enter")
     terminal.paste("three\nfour")
     terminal.type("", "Enter")
-    wait_until(lambda: said(home, session_id) == ["one\ntwo\nthree\nfour"])
+    wait_until(lambda: said(shell, session_id) == ["one\ntwo\nthree\nfour"])
     terminal.say("last")
-    wait_until(lambda: len(said(home, session_id)) == 2)
+    wait_until(lambda: len(said(shell, session_id)) == 2)
     terminal.shows(":2]")
     terminal.type("", "Up")
     terminal.shows("> last", 2)
     terminal.type("ing", "Enter")
-    wait_until(lambda: said(home, session_id)[-1] == "lasting")
+    wait_until(lambda: said(shell, session_id)[-1] == "lasting")
     terminal.shows(":3]")
     terminal.type("not this", "C-c")
     terminal.say("but this")
-    wait_until(lambda: said(home, session_id)[-1] == "but this")
+    wait_until(lambda: said(shell, session_id)[-1] == "but this")
 
 
-def test_completion(home, repl, other):
+def test_completion(shell, repl, other):
     """/load offers sessions by name, with their count and tags; commands complete."""
     params = {
         "sessionId": "old-one",
@@ -477,10 +478,10 @@ def test_completion(home, repl, other):
     terminal.shows("dear")
 
 
-def test_agent_is_interrupted(home, repl):
+def test_agent_is_interrupted(shell, repl):
     """Ctrl-C stops the reply, keeps what came, and the conversation continues."""
     command = agent(
-        home,
+        shell,
         """
 text = [json.loads(line)["content"] for line in sys.stdin][-1]
 print("thinking about", text, flush=True)
@@ -495,39 +496,39 @@ if text == "long":
     terminal.shows("Ctrl-C stops it")
     terminal.type("", "C-c")
     terminal.shows("── interrupted")
-    message = last(home, session_id)
+    message = last(shell, session_id)
     assert (message["content"], message["status"]) == ("thinking about long", "interrupted")
     terminal.say("short")
     terminal.shows("thinking about short")
-    wait_until(lambda: last(home, session_id)["status"] == "done")
+    wait_until(lambda: last(shell, session_id)["status"] == "done")
 
 
-def test_agent_that_does_not_listen(home, repl):
+def test_agent_that_does_not_listen(shell, repl):
     """A command that ignores the interrupt is killed by the second one."""
-    command = agent(home, "signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)")
+    command = agent(shell, "signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)")
     terminal = repl("--agent", command)
     session_id = new_id(terminal)
     terminal.say("go")
     terminal.shows("deaf")
     terminal.type("", "C-c", "C-c")
     terminal.shows("── interrupted")
-    assert last(home, session_id)["status"] == "interrupted"
+    assert last(shell, session_id)["status"] == "interrupted"
 
 
-def test_a_killed_terminal_interrupts_its_reply(home, repl):
+def test_a_killed_terminal_interrupts_its_reply(shell, repl):
     """Where the terminal dies in the middle of a reply, what had come is kept as interrupted."""
-    pid = home.path / "agent.pid"
+    pid = shell.path / "agent.pid"
     terminal = repl("--agent", f"echo begun; echo $$ >{pid}; exec sleep 60")
     session_id = new_id(terminal)
     terminal.say("go")
     terminal.shows("begun")
-    wait_until(lambda: said(home, session_id)[-1] == "begun")
+    wait_until(lambda: said(shell, session_id)[-1] == "begun")
     os.kill(terminal.pid, signal.SIGKILL)
-    wait_until(lambda: last(home, session_id)["status"] == "interrupted")
+    wait_until(lambda: last(shell, session_id)["status"] == "interrupted")
     os.kill(int(pid.read_text()), signal.SIGKILL)  # nobody is there any more to end it
 
 
-def test_two_terminals(home, repl):
+def test_two_terminals(shell, repl):
     """Two terminals on one session see each other's words, and control characters do no harm."""
     one = repl()
     session_id = new_id(one)
@@ -537,21 +538,21 @@ def test_two_terminals(home, repl):
     two.shows("from one 一")
     two.say("from two 二")
     one.shows("from two 二")
-    home("append", session_id, "evil \x1b[2J\x1b]0;title\x07 text")
+    shell("append", session_id, "evil \x1b[2J\x1b]0;title\x07 text")
     one.shows("evil [2J]0;title text")
 
 
-def test_transcript_lines_are_json(home):
+def test_transcript_lines_are_json(shell):
     """Each line that the agent reads is one message as the wire has it."""
-    command = agent(home, "sys.stdout.write(sys.stdin.read())")
-    done = home("repl", "--agent", command, stdin="a\u2028b \\n\n")
-    text = said(home, ID.search(done.out)[1])[-1]
+    command = agent(shell, "sys.stdout.write(sys.stdin.read())")
+    done = shell("repl", "--agent", command, stdin="a\u2028b \\n\n")
+    text = said(shell, ID.search(done.out)[1])[-1]
     message = json.loads(text)
     assert message["content"] == "a\u2028b \\n"
     assert {"id", "seq", "role", "timestamp"} <= message.keys()
 
 
-def test_replies_come_before_the_next_line(home):
+def test_replies_come_before_the_next_line(shell):
     """The conversation of a pipe waits for each reply before it takes the next line."""
-    done = home("repl", "--agent", "cat >/dev/null; sleep 0.1; echo yes", stdin="a\nb\n/export text\n")
+    done = shell("repl", "--agent", "cat >/dev/null; sleep 0.1; echo yes", stdin="a\nb\n/export text\n")
     assert done.out.count("yes") == 4

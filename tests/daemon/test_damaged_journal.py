@@ -142,21 +142,21 @@ def test_6_a_kill_alone_is_no_damage(zygote: Zygote, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def damaged(home: Shell) -> Shell:
+def damaged(shell: Shell) -> Shell:
     """The disk has turned one bit of the last words that a killed daemon had acknowledged."""
-    home.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
-    home("new", "--id", "x", "--name", "X")
-    with home.client() as client:
+    shell.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
+    shell("new", "--id", "x", "--name", "X")
+    with shell.client() as client:
         client.call("session/open", {"sessionId": "x"})
         client.call("session/append", {"sessionId": "x", "messages": [{"role": "user", "content": "the last words"}]})
-        home.kill()
-    segment = max((home.data / "journal").glob("*.journal"))
+        shell.kill()
+    segment = max((shell.data / "journal").glob("*.journal"))
     segment.write_bytes(segment.read_bytes().replace(b"the last words", b"the lost words"))
-    return home
+    return shell
 
 
-def lost(home: Shell, *more: str) -> list[dict[str, Any]]:
-    done = home("doctor", "--json", *more)
+def lost(shell: Shell, *more: str) -> list[dict[str, Any]]:
+    done = shell("doctor", "--json", *more)
     found = [one for one in done.json["findings"] if one["problem"]]
     assert done.code == (1 if found else 0)
     return found

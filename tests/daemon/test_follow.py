@@ -31,7 +31,7 @@ ON = '[follow]\ntools = ["all"]\n'
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Path:
+def user_home(tmp_path: Path) -> Path:
     """A person's home."""
     path = tmp_path / "a home"
     path.mkdir()
@@ -39,8 +39,8 @@ def user(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shell(user: Path) -> Iterator[Shell]:
-    made = Shell(HOME=str(user))
+def shell(user_home: Path) -> Iterator[Shell]:
+    made = Shell(HOME=str(user_home))
     yield made
     made.close()
 
@@ -77,9 +77,9 @@ def wait_for(shell: Shell, session_id: str, wanted: list[str]) -> None:
         raise AssertionError((texts(shell, session_id), wanted, shell("follow", "status").out)) from None
 
 
-def test_a_message_is_live_in_a_client_within_a_second(shell: Shell, user: Path) -> None:
+def test_a_message_is_live_in_a_client_within_a_second(shell: Shell, user_home: Path) -> None:
     """The place is there when the daemon starts, or comes later; nobody asked for an import."""
-    path = claude(user, "s1")
+    path = claude(user_home, "s1")
     add(path, turn(1, "s1"))
     shell.write_config(ON)
     with shell.client() as client:
@@ -95,9 +95,9 @@ def test_a_message_is_live_in_a_client_within_a_second(shell: Shell, user: Path)
     assert sorted(heard)[len(heard) // 2] < 1.0, heard
 
 
-def test_tools_are_named_in_the_configuration(shell: Shell, user: Path) -> None:
+def test_tools_are_named_in_the_configuration(shell: Shell, user_home: Path) -> None:
     """`follow on` and `off` keep what else is in the file; a name that is no tool's changes nothing."""
-    add(claude(user, "s1"), turn(1, "s1"))
+    add(claude(user_home, "s1"), turn(1, "s1"))
     shell.write_config("# mine\n[limits]\npage_messages = 500  # and this\n")
     assert shell("follow", "status").out == "nothing is followed; begin with: sessiond follow on\n"
     wrong = shell("follow", "on", "claude-cod")
@@ -110,38 +110,38 @@ def test_tools_are_named_in_the_configuration(shell: Shell, user: Path) -> None:
     assert shell("follow", "off", "codex").code == 0
     assert shell("follow", "status", "--json").json["tools"] == ["claude-code"]
     shell("stop")
-    add(claude(user, "s1"), turn(2, "s1"))
+    add(claude(user_home, "s1"), turn(2, "s1"))
     wait_for(shell, "claude-code-s1", ["text 1", "text 2"])
     assert shell("follow", "off").code == 0
     assert (shell.path / "config" / "config.toml").read_text().endswith("[follow]\ntools = []\n")
-    add(claude(user, "s1"), turn(3, "s1"))
+    add(claude(user_home, "s1"), turn(3, "s1"))
     time.sleep(0.5)
     assert texts(shell, "claude-code-s1") == ["text 1", "text 2"]
 
 
-def test_what_was_deleted_here_does_not_come_back(shell: Shell, user: Path) -> None:
+def test_what_was_deleted_here_does_not_come_back(shell: Shell, user_home: Path) -> None:
     """Not when the tool writes on, not at the next start; an import that somebody asks for brings it."""
-    path = claude(user, "s1")
+    path = claude(user_home, "s1")
     add(path, turn(1, "s1"))
-    add(claude(user, "s2"), turn(1, "s2"))
+    add(claude(user_home, "s2"), turn(1, "s2"))
     shell.write_config(ON)
     wait_for(shell, "claude-code-s1", ["text 1"])
     wait_for(shell, "claude-code-s2", ["text 1"])
     assert shell("rm", "claude-code-s1").code == 0
     add(path, turn(2, "s1"))
-    add(claude(user, "s2"), turn(2, "s2"))
+    add(claude(user_home, "s2"), turn(2, "s2"))
     wait_for(shell, "claude-code-s2", ["text 1", "text 2"])
     shell("stop")
-    add(claude(user, "s2"), turn(3, "s2"))
+    add(claude(user_home, "s2"), turn(3, "s2"))
     wait_for(shell, "claude-code-s2", ["text 1", "text 2", "text 3"])
     assert texts(shell, "claude-code-s1") == []
     assert shell("import", str(path)).code == 0
     assert texts(shell, "claude-code-s1") == ["text 1", "text 2"]
 
 
-def test_a_removed_source_takes_nothing_away(shell: Shell, user: Path) -> None:
+def test_a_removed_source_takes_nothing_away(shell: Shell, user_home: Path) -> None:
     """Its session says that the file is gone, also if it went while no daemon ran; and no longer, when it is back."""
-    path, other = claude(user, "s1"), claude(user, "s2")
+    path, other = claude(user_home, "s1"), claude(user_home, "s2")
     add(path, turn(1, "s1"))
     add(other, turn(1, "s2"))
     shell.write_config(ON)
@@ -163,9 +163,9 @@ def test_a_removed_source_takes_nothing_away(shell: Shell, user: Path) -> None:
     assert texts(shell, "claude-code-s2") == ["text 1"]
 
 
-def test_the_log_of_a_database_is_followed(shell: Shell, user: Path) -> None:
+def test_the_log_of_a_database_is_followed(shell: Shell, user_home: Path) -> None:
     """opencode writes into `opencode.db-wal`, part by part."""
-    db = OpenCodeDb(user / ".local" / "share" / "opencode" / "opencode.db")
+    db = OpenCodeDb(user_home / ".local" / "share" / "opencode" / "opencode.db")
     shell.write_config(ON)
     assert shell("follow", "status").code == 0
     for one in db.turn():
@@ -175,9 +175,9 @@ def test_the_log_of_a_database_is_followed(shell: Shell, user: Path) -> None:
     wait_for(shell, "opencode-ses_1", wanted)
 
 
-def test_a_tool_that_has_moved_is_noticed(shell: Shell, user: Path) -> None:
+def test_a_tool_that_has_moved_is_noticed(shell: Shell, user_home: Path) -> None:
     """Its file is days newer than what is in it; a new message takes that back."""
-    path = claude(user, "s1")
+    path = claude(user_home, "s1")
     add(path, turn(1, "s1").replace("2026-11-22", "2026-01-22"))
     shell.write_config(ON)
 
@@ -189,14 +189,14 @@ def test_a_tool_that_has_moved_is_noticed(shell: Shell, user: Path) -> None:
     wait_until(lambda: not problem())
 
 
-def test_a_database_that_must_be_copied_is_said(shell: Shell, user: Path) -> None:
+def test_a_database_that_must_be_copied_is_said(shell: Shell, user_home: Path) -> None:
     """Its log has lost its index: each write costs a copy. That passes when the tool starts again."""
-    db = OpenCodeDb(user / ".local" / "share" / "opencode" / "opencode.db")
+    db = OpenCodeDb(user_home / ".local" / "share" / "opencode" / "opencode.db")
     db.session("ses_1", "Talk")
     for transaction in db.turn():
         transaction()
     index = db.path.with_name("opencode.db-shm")
-    away = index.rename(user / "away")
+    away = index.rename(user_home / "away")
     shell.write_config(ON)
 
     def problem() -> str:
@@ -208,9 +208,9 @@ def test_a_database_that_must_be_copied_is_said(shell: Shell, user: Path) -> Non
     wait_until(lambda: "copied" not in problem())
 
 
-def test_an_output_in_a_file_of_its_own_comes_in_when_it_is_written(shell: Shell, user: Path) -> None:
+def test_an_output_in_a_file_of_its_own_comes_in_when_it_is_written(shell: Shell, user_home: Path) -> None:
     """After its record: nobody writes that again."""
-    path = claude(user, "s1")
+    path = claude(user_home, "s1")
     file = path.parent / "s1" / "tool-results" / "toolu_1.txt"
     shell.write_config(ON)
     assert shell("follow", "status").code == 0
@@ -318,11 +318,11 @@ def test_what_cannot_be_followed_no_more(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(few=1, usual=3))
-def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: Path, seed: int) -> None:
+def test_random_histories_equal_one_import(shell: Shell, user_home: Path, tmp_path: Path, seed: int) -> None:
     """Tools write at random, the daemon is killed with -9 and stopped at random; in the end it has what one import brings."""
     chance = random.Random(seed)
     shell.write_config(ON)
-    tools = Tools(user, chance)
+    tools = Tools(user_home, chance)
     shell("follow", "status")
     for _ in range(60):
         tools.step()
@@ -337,14 +337,14 @@ def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: P
                 time.sleep(chance.random() * 0.1)
     tools.end()
     wait_until(lambda: settled(shell))
-    once = Shell(HOME=str(user))
+    once = Shell(HOME=str(user_home))
     try:
         for place in (".claude", ".gemini", ".local/share/opencode/opencode.db"):
-            assert once("import", str(user / place)).code == 0
+            assert once("import", str(user_home / place)).code == 0
         expected = shown(once)
         wait_until(lambda: shown(shell) == expected)
     except AssertionError:
-        shutil.copytree(user, tmp_path / "failed", dirs_exist_ok=True)
+        shutil.copytree(user_home, tmp_path / "failed", dirs_exist_ok=True)
         found = shown(shell)
         assert found == expected
         raise
@@ -352,9 +352,9 @@ def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: P
         once.close()
 
 
-def test_a_source_of_many_files_is_followed(shell: Shell, user: Path) -> None:
+def test_a_source_of_many_files_is_followed(shell: Shell, user_home: Path) -> None:
     """OpenHands writes a file for each event; the session is imported by the first file of its folder."""
-    folder = user / ".openhands" / "conversations" / "c1"
+    folder = user_home / ".openhands" / "conversations" / "c1"
     (folder / "events").mkdir(parents=True)
 
     def event(number: int, source: str, text: str) -> None:

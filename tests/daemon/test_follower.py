@@ -74,7 +74,7 @@ class Importing:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(follow, "_RETRY_S", 0.05)
     monkeypatch.setattr(follow, "_LOOK_S", 0.2)
@@ -86,7 +86,7 @@ Started = Callable[..., Awaitable[tuple[Follower, Importing]]]
 
 
 @pytest.fixture
-async def started(home: Path) -> Any:
+async def started(user_home: Path) -> Any:
     made: list[Follower] = []
 
     async def start(*tools: str, lost: int = 0) -> tuple[Follower, Importing]:
@@ -119,7 +119,7 @@ def place(home: Path, *names: str) -> Path:
 
 
 async def test_a_follower_that_cannot_begin_does_not_keep_the_daemon_from_closing(
-    home: Path, caplog: pytest.LogCaptureFixture
+    user_home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class NoStore:
         stores: ClassVar[dict[str, Any]] = {}
@@ -132,13 +132,13 @@ async def test_a_follower_that_cannot_begin_does_not_keep_the_daemon_from_closin
     await following.close()
 
 
-async def test_a_file_that_cannot_be_imported_is_tried_again(home: Path, started: Started) -> None:
+async def test_a_file_that_cannot_be_imported_is_tried_again(user_home: Path, started: Started) -> None:
     """Although nobody writes it; meanwhile the status says why."""
-    place(home, "a.jsonl")
+    place(user_home, "a.jsonl")
     follower, importing = await started()
     await until(lambda: importing.brought == ["a.jsonl"])
     importing.fails = 3
-    place(home, "b.jsonl")
+    place(user_home, "b.jsonl")
     await until(lambda: any(one.problem for one in follower.status()))
     await until(lambda: importing.brought.count("b.jsonl") == 4)
     await until(lambda: follower.status()[0].problem is None)
@@ -147,28 +147,28 @@ async def test_a_file_that_cannot_be_imported_is_tried_again(home: Path, started
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), KeyError("a bug")])
-async def test_whatever_fails_a_file_is_tried_again(home: Path, started: Started, error: Exception) -> None:
+async def test_whatever_fails_a_file_is_tried_again(user_home: Path, started: Started, error: Exception) -> None:
     """Also where nobody foresaw it: the file counts as behind, and the status says why, until it comes."""
-    place(home, "a.jsonl")
+    place(user_home, "a.jsonl")
     follower, importing = await started()
     await until(lambda: importing.brought == ["a.jsonl"])
     importing.fails, importing.error = 2, error
-    place(home, "b.jsonl")
+    place(user_home, "b.jsonl")
     await until(lambda: type(error).__name__ in (follower.status()[0].problem or ""))
     assert follower.behind == 1
     await until(lambda: importing.brought.count("b.jsonl") == 3)
     await until(lambda: (follower.behind, follower.status()[0].problem) == (0, None))
 
 
-async def test_a_file_that_fails_is_told_although_others_come(home: Path, started: Started) -> None:
+async def test_a_file_that_fails_is_told_although_others_come(user_home: Path, started: Started) -> None:
     """Its problem is not hidden by a file that was read after it; several are counted."""
-    folder = place(home, "a.jsonl", "bad1.jsonl")
+    folder = place(user_home, "a.jsonl", "bad1.jsonl")
     follower, importing = await started()
     await until(lambda: importing.brought.count("bad1.jsonl") > 1)
-    place(home, "b.jsonl")
+    place(user_home, "b.jsonl")
     await until(lambda: "b.jsonl" in importing.brought)
     assert follower.status()[0].problem == f"{folder}/bad1.jsonl: KeyError: 'a bug'"
-    place(home, "bad2.jsonl")
+    place(user_home, "bad2.jsonl")
     await until(lambda: (follower.status()[0].problem or "").endswith(" (and 1 more)"))
     (folder / "bad1.jsonl").unlink()
     (folder / "bad2.jsonl").unlink()
@@ -176,12 +176,12 @@ async def test_a_file_that_fails_is_told_although_others_come(home: Path, starte
 
 
 async def test_a_file_that_keeps_failing_is_tried_less_often(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless it is written: then it is tried at once."""
     monkeypatch.setattr(follow, "_RETRY_S", 3000.0)
     monkeypatch.setattr(follow, "_LONGEST_RETRY_S", 5000.0)
-    folder = place(home, "bad.jsonl")
+    folder = place(user_home, "bad.jsonl")
     follower, importing = await started()
     for times in (1, 2):
         await until(lambda times=times: importing.brought.count("bad.jsonl") == times)
@@ -192,9 +192,9 @@ async def test_a_file_that_keeps_failing_is_tried_less_often(
         (folder / "bad.jsonl").write_text("x" * times)
 
 
-async def test_a_place_that_cannot_be_searched_is_searched_again(home: Path, started: Started) -> None:
+async def test_a_place_that_cannot_be_searched_is_searched_again(user_home: Path, started: Started) -> None:
     """What was written while nobody watched comes, although there was no file descriptor when the follower began."""
-    place(home, "a.jsonl")
+    place(user_home, "a.jsonl")
     follower, importing = await started(lost=2)
     await until(lambda: "Too many open files" in (follower.status()[0].problem or ""))
     await until(lambda: importing.brought == ["a.jsonl"])
@@ -202,10 +202,10 @@ async def test_a_place_that_cannot_be_searched_is_searched_again(home: Path, sta
 
 
 async def test_a_folder_that_cannot_be_listed_is_listed_again(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files were there before the follower began, so that no hint tells of them."""
-    place(home, "a.jsonl")
+    place(user_home, "a.jsonl")
     real, left = follow.registry.candidates, [1, 1]
 
     def candidates(path: str) -> Any:
@@ -219,9 +219,9 @@ async def test_a_folder_that_cannot_be_listed_is_listed_again(
     await until(lambda: importing.brought == ["a.jsonl"])
 
 
-async def test_the_newest_comes_first(home: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_newest_comes_first(user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "_READERS", 1)
-    folder = place(home, "old.jsonl", "older.jsonl", "new.jsonl", "notes.py")
+    folder = place(user_home, "old.jsonl", "older.jsonl", "new.jsonl", "notes.py")
     for age, name in ((200, "old.jsonl"), (300, "older.jsonl"), (100, "new.jsonl")):
         os.utime(folder / name, (1_790_000_000 - age, 1_790_000_000 - age))
     _, importing = await started()
@@ -230,26 +230,26 @@ async def test_the_newest_comes_first(home: Path, started: Started, monkeypatch:
 
 
 async def test_what_is_written_now_does_not_wait_for_large_files(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "_READERS", 1)
-    folder = place(home, "old.jsonl")
+    folder = place(user_home, "old.jsonl")
     follower, importing = await started()
     await until(lambda: importing.brought)
     for name in ("large1.jsonl", "large2.jsonl"):
         (folder / name).write_text("x" * (follow._LARGE + 1))
         await until(lambda: any(one.startswith("large") for one in importing.brought))
     await asyncio.sleep(0.3)
-    place(home, "now.jsonl")
+    place(user_home, "now.jsonl")
     await until(lambda: "now.jsonl" in importing.brought)
     assert follower.behind == 2
 
 
 async def test_a_large_file_that_is_read_on_does_not_wait(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "_READERS", 1)
-    folder = place(home, "old.jsonl")
+    folder = place(user_home, "old.jsonl")
     _, importing = await started()
     await until(lambda: importing.brought)
     (folder / "large.jsonl").write_text("x" * (follow._LARGE + 1))
@@ -259,32 +259,32 @@ async def test_a_large_file_that_is_read_on_does_not_wait(
 
 
 async def test_a_file_that_was_changed_in_place_is_read(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "_POLL_S", 0.05)
-    folder = place(home, "old.jsonl")
+    folder = place(user_home, "old.jsonl")
     _, importing = await started()
     await until(lambda: importing.brought == ["old.jsonl"])
     importing.changed = [str(folder / "old.jsonl")]
     await until(lambda: importing.brought == ["old.jsonl"] * 2)
 
 
-async def test_a_place_comes_later_and_goes(home: Path, started: Started) -> None:
+async def test_a_place_comes_later_and_goes(user_home: Path, started: Started) -> None:
     """It is found within a look; a removed file is told; a place that goes is forgotten and found again."""
     follower, importing = await started()
     assert follower.status() == []
-    folder = place(home, "a.jsonl")
+    folder = place(user_home, "a.jsonl")
     await until(lambda: importing.brought == ["a.jsonl"])
     (folder / "a.jsonl").unlink()
     await until(lambda: importing.removed == ["a.jsonl"])
-    shutil.rmtree(home / ".claude")
+    shutil.rmtree(user_home / ".claude")
     await until(lambda: follower.status() == [])
-    place(home, "b.jsonl")
+    place(user_home, "b.jsonl")
     await until(lambda: "b.jsonl" in importing.brought)
 
 
 async def test_a_folder_that_cannot_be_watched_is_compared(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now and then, and the status says why; what was read in between does not hide it."""
 
@@ -293,16 +293,16 @@ async def test_a_folder_that_cannot_be_watched_is_compared(
 
     monkeypatch.setattr(follow.Hints, "open", full)
     monkeypatch.setattr(follow, "_COMPARE_S", 0.05)
-    place(home, "a.jsonl")
+    place(user_home, "a.jsonl")
     follower, importing = await started()
     await until(lambda: "a.jsonl" in importing.brought)
-    place(home, "b.jsonl")
+    place(user_home, "b.jsonl")
     await until(lambda: "b.jsonl" in importing.brought)
     assert "inotify watch limit reached" in (follower.status()[0].problem or "")
 
 
 async def test_a_folder_is_watched_as_soon_as_it_can_be(
-    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There were no file descriptors when it was found; then its problem is over."""
     real, left = follow.Hints.open, [1, 1]
@@ -315,18 +315,18 @@ async def test_a_folder_is_watched_as_soon_as_it_can_be(
 
     monkeypatch.setattr(follow.Hints, "open", later)
     monkeypatch.setattr(follow, "_COMPARE_S", 0.05)
-    place(home, "a.jsonl")
+    place(user_home, "a.jsonl")
     follower, _ = await started()
     assert follower.status()[0].problem == "cannot be watched: [Errno 24] Too many open files"
     await until(lambda: follower.status()[0].problem is None)
 
 
-async def test_only_the_tools_that_are_named(home: Path, started: Started) -> None:
-    place(home, "a.jsonl")
-    (home / ".aider.chat.history.md").write_text("x")
+async def test_only_the_tools_that_are_named(user_home: Path, started: Started) -> None:
+    place(user_home, "a.jsonl")
+    (user_home / ".aider.chat.history.md").write_text("x")
     follower, importing = await started("aider")
     await until(lambda: importing.brought == [".aider.chat.history.md"])
-    (home / ".aider.chat.history.md").write_text("x y")
+    (user_home / ".aider.chat.history.md").write_text("x y")
     await until(lambda: len(importing.brought) == 2)
     assert [one.tool for one in follower.status()] == ["aider"]
     both, importing = await started("all")
@@ -334,15 +334,15 @@ async def test_only_the_tools_that_are_named(home: Path, started: Started) -> No
     assert len(both.status()) == 2
 
 
-async def test_what_is_written_behind_a_link_to_a_folder(home: Path, started: Started) -> None:
+async def test_what_is_written_behind_a_link_to_a_folder(user_home: Path, started: Started) -> None:
     """As an import reads it: a link that is there at the start or comes later, and links in what it leads to; a loop ends, and
     what a link that was removed led to is no longer read.
     """
-    real, late = home / "dotfiles" / "real", home / "dotfiles" / "late"
+    real, late = user_home / "dotfiles" / "real", user_home / "dotfiles" / "late"
     for folder in (real, late / "inner"):
         folder.mkdir(parents=True)
     (real / "a.jsonl").write_text("x")
-    projects = home / ".claude" / "projects"
+    projects = user_home / ".claude" / "projects"
     projects.mkdir(parents=True)
     (projects / "linked").symlink_to(real)
     (real / "up").symlink_to(projects)
@@ -356,28 +356,28 @@ async def test_what_is_written_behind_a_link_to_a_folder(home: Path, started: St
     (late / "inner" / "d.jsonl").write_text("x")
     await until(lambda: "d.jsonl" in importing.brought)
     (projects / "linked").unlink()
-    place(home, "e.jsonl")
+    place(user_home, "e.jsonl")
     await until(lambda: "e.jsonl" in importing.brought)
     (real / "f.jsonl").write_text("x")
-    place(home, "g.jsonl")
+    place(user_home, "g.jsonl")
     await until(lambda: "g.jsonl" in importing.brought)
     assert "f.jsonl" not in importing.brought
 
 
-async def test_what_is_written_behind_a_link_to_a_file(home: Path, started: Started) -> None:
+async def test_what_is_written_behind_a_link_to_a_file(user_home: Path, started: Started) -> None:
     """The system tells nothing of it, so it is looked at every second; also if the link came later."""
     for name in ("a", "b"):
-        (home / f"real-{name}").write_text("x")
-    folder = place(home)
-    (folder / "a.jsonl").symlink_to(home / "real-a")
+        (user_home / f"real-{name}").write_text("x")
+    folder = place(user_home)
+    (folder / "a.jsonl").symlink_to(user_home / "real-a")
     _, importing = await started()
     await until(lambda: importing.brought == ["a.jsonl"])
-    (folder / "b.jsonl").symlink_to(home / "real-b")
+    (folder / "b.jsonl").symlink_to(user_home / "real-b")
     await until(lambda: "b.jsonl" in importing.brought)
     await asyncio.sleep(0.3)  # both were looked at once
     for name in ("a", "b"):
         before = importing.brought.count(f"{name}.jsonl")
-        (home / f"real-{name}").write_text("more")
+        (user_home / f"real-{name}").write_text("more")
         await until(lambda name=name, before=before: importing.brought.count(f"{name}.jsonl") > before)
 
 

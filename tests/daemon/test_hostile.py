@@ -28,7 +28,7 @@ IDS = [
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with Home(tmp_path_factory.mktemp("h")) as home:
         client = home.client()
         client.call("session/new", sessionId="a", messages=[{"role": "user", "content": "hello"}])
@@ -55,32 +55,32 @@ REST: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("method", with_session_id())
-def test_no_id_leads_out_of_its_store(house: Home, method: str) -> None:
+def test_no_id_leads_out_of_its_store(home: Home, method: str) -> None:
     """Whatever is in `sessionId`, of any method: an error of a kind that says so, and no file anywhere but in the store."""
-    client = house.client()
-    before = tree(house.path.parent)
+    client = home.client()
+    before = tree(home.path.parent)
     params = {field.encode_name for field in msgspec.structs.fields(METHODS[method].params)}
     for hostile in IDS:
         rest = {key: value for key, value in REST.items() if key in params}
         answer = client.answer(client.send(method, {**rest, "sessionId": hostile}))
         assert "error" in answer, (method, hostile, answer)
         assert answer["error"]["data"]["kind"] in ("invalidParams", "sessionNotFound"), (hostile, answer)
-    assert tree(house.path.parent) == before
+    assert tree(home.path.parent) == before
     client.close()
 
 
-def test_an_export_goes_where_it_may(house: Home) -> None:
+def test_an_export_goes_where_it_may(home: Home) -> None:
     """Absolute, outside the daemon's own folders, also by `..` and by links; over nothing that is there."""
-    client = house.client()
-    outside = house.path.parent / "exports"
+    client = home.client()
+    outside = home.path.parent / "exports"
     outside.mkdir()
-    (outside / "link").symlink_to(house.path / "data")
+    (outside / "link").symlink_to(home.path / "data")
     (outside / "there").write_text("precious")
     (outside / "to-there").symlink_to(outside / "there")
     os.mkfifo(outside / "pipe")
     for path in (
-        "relative", str(house.path / "data" / "sessions" / "b.jsonl"), f"{outside}/../{house.path.name}/data/x", f"{outside}/link/x",
-        f"{house.path}/config/config.toml", f"{outside}/\0x",
+        "relative", str(home.path / "data" / "sessions" / "b.jsonl"), f"{outside}/../{home.path.name}/data/x", f"{outside}/link/x",
+        f"{home.path}/config/config.toml", f"{outside}/\0x",
     ):  # fmt: skip
         kind = client.fails("session/export", sessionId="a", format="text", path=path)["data"]["kind"]
         assert kind == "invalidParams", path
@@ -93,10 +93,10 @@ def test_an_export_goes_where_it_may(house: Home) -> None:
     client.close()
 
 
-def test_what_is_no_file_is_not_imported(house: Home) -> None:
+def test_what_is_no_file_is_not_imported(home: Home) -> None:
     """A FIFO, a device, a folder of links in a circle, a name with NUL: an answer at once, nothing hangs."""
-    client = house.client()
-    place = house.path.parent / "imports"
+    client = home.client()
+    place = home.path.parent / "imports"
     place.mkdir()
     os.mkfifo(place / "pipe.jsonl")
     (place / "circle").symlink_to(place)
@@ -107,8 +107,8 @@ def test_what_is_no_file_is_not_imported(house: Home) -> None:
         "/",
         "relative",
         f"{place}/pipe.jsonl",
-        str(house.path / "data"),
-        str(house.path / "data" / "sessions"),
+        str(home.path / "data"),
+        str(home.path / "data" / "sessions"),
     ):
         assert client.fails("store/adopt", path=path)["data"]["kind"], path
     client.close()
@@ -162,13 +162,13 @@ MAY_FOLLOW = {"cache/index.sqlite3"}
 """Derived, in a private folder of ours: a link there is the user's own, who has put the cache elsewhere, say."""
 
 
-def test_hard_links_are_no_way_in(house: Home) -> None:
+def test_hard_links_are_no_way_in(home: Home) -> None:
     """A session file that has a second name is written as any other; the second name keeps what it had."""
-    client = house.client()
+    client = home.client()
     client.call("session/new", sessionId="hard", messages=[{"role": "user", "content": "one"}])
     client.call("session/save", sessionId="hard")
-    path = house.path / "data" / "sessions" / "hard.jsonl"
-    other = house.path.parent / "other-name"
+    path = home.path / "data" / "sessions" / "hard.jsonl"
+    other = home.path.parent / "other-name"
     os.link(path, other)
     before = other.read_bytes()
     client.call("session/append", sessionId="hard", messages=[{"role": "user", "content": "two"}])
@@ -227,9 +227,9 @@ def test_the_log_is_one_line_a_message_and_knows_no_secrets(tmp_path: Path) -> N
     assert not any("forged" in line and line.startswith("2026-01-11") for line in logged.splitlines())
 
 
-def test_one_guess_a_connection(house: Home) -> None:
+def test_one_guess_a_connection(home: Home) -> None:
     """A wrong token ends the connection, so it cannot be used for a second guess, and a token has 256 bits."""
-    client = house.client()
+    client = home.client()
     listening = client.call("daemon/listen", kind="tcp", host="127.0.0.1", port=0)
     right = Path(listening["tokenFile"]).read_text().strip()
     assert len(right) >= 43

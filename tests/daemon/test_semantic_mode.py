@@ -22,21 +22,21 @@ def modes(home: Home) -> list[str]:
     return result["capabilities"]["experimental"]["sessiond"]["searchModes"]
 
 
-def test_found_by_meaning(home: Shell) -> None:
+def test_found_by_meaning(shell: Shell) -> None:
     """`sessiond search --semantic` finds the paraphrase, a deleted session not; --json is the request's result."""
-    home("new", "--id", "med", "--name", "Health")
-    home("append", "med", "Our daughter has a fever of 39 degrees, should we call a doctor?")
-    home("new", "--id", "food")
-    home("append", "food", "Pasta with tomatoes, garlic and basil is a quick dinner.")
-    found = home("search", "--semantic", "my kid is ill", "--json")
+    shell("new", "--id", "med", "--name", "Health")
+    shell("append", "med", "Our daughter has a fever of 39 degrees, should we call a doctor?")
+    shell("new", "--id", "food")
+    shell("append", "food", "Pasta with tomatoes, garlic and basil is a quick dinner.")
+    found = shell("search", "--semantic", "my kid is ill", "--json")
     while found.json.get("incomplete"):  # on a machine that is very busy
-        found = home("search", "--semantic", "my kid is ill", "--json")
+        found = shell("search", "--semantic", "my kid is ill", "--json")
     assert found.json["hits"][0]["sessionId"] == "med"
     assert found.json["total"] == len(found.json["hits"])
-    assert home("search", "-q", "my kid is ill").code == 1
-    assert home("search", "--mode", "semantic", "-l", "something to cook").out.startswith("food\n")
-    home("rm", "med")
-    assert "med" not in home("search", "--semantic", "-l", "my kid is ill").out
+    assert shell("search", "-q", "my kid is ill").code == 1
+    assert shell("search", "--mode", "semantic", "-l", "something to cook").out.startswith("food\n")
+    shell("rm", "med")
+    assert "med" not in shell("search", "--semantic", "-l", "my kid is ill").out
 
 
 def test_advertised_and_answered(tmp_path: Path) -> None:

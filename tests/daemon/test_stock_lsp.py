@@ -50,12 +50,6 @@ class Lsp:
 
 
 @pytest.fixture
-def home(tmp_path):
-    with Home(tmp_path) as home:
-        yield home
-
-
-@pytest.fixture
 def session(home) -> Path:
     client = home.client()
     client.call("session/new", sessionId="a", name="Locks", messages=[

@@ -28,13 +28,6 @@ FOLDERS = (None, "/w/a", "/w/b")
 
 
 @pytest.fixture
-def shell() -> Iterator[Shell]:
-    made = Shell()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def client(shell: Shell) -> Iterator[Sessiond]:
     """It starts the daemon again where it was killed."""
     assert shell("status").code == 0

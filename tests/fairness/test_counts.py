@@ -21,6 +21,7 @@ from sessiond.service.open_sessions import OpenSessions
 from sessiond.store.own_writes import OwnWrites
 from sessiond.store.port import Touched
 from sessiond.store.watch import Watch
+from tests import inside
 from tests.fakes.peer import FakePeer, user
 from tests.service.test_autosave import Core, play
 from tests.store.conftest import House, begun
@@ -225,7 +226,7 @@ def asked_while_one_is_under_way(disk: _Disk, count: int) -> tuple[_Asking, list
     first = _Asking(together, disk)
     disk.begun.acquire()
     later = [_Asking(together, disk) for _ in range(count)]
-    while not together._waiting or len(together._waiting["folder"].over._cond._waiters) < count - 1:  # type: ignore[attr-defined]
+    while not together._waiting or inside.waiting(together._waiting["folder"].over) < count - 1:
         time.sleep(0.001)
     return first, later
 

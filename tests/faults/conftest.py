@@ -11,7 +11,7 @@ from tests.zygote import ForkedHome, Zygote
 
 
 @pytest.fixture
-def home(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
+def forked(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
     """A home that saves at once, so that session files are written while a fault lasts."""
     made = ForkedHome(
         zygote, tmp_path, "[autosave]\nidle_s = 0.02\n[limits]\nsegment_bytes = 8192\nreserve_bytes = 4096\n"

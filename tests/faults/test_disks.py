@@ -153,43 +153,43 @@ def test_no_inode_is_left(zygote: Zygote, tmp_path: Path, mounted: Mount) -> Non
 
 
 @pytest.mark.parametrize("more", [0, 1, 7, 39, 40, 41, 60, 200])
-def test_a_file_may_grow_no_further(home: ForkedHome, more: int) -> None:
+def test_a_file_may_grow_no_further(forked: ForkedHome, more: int) -> None:
     """RLIMIT_FSIZE: a true short write, at any place in a record, then EFBIG. What was half written is taken back, the next
     segment begins small, and no acknowledged message is lost.
     """
-    client = home.client()
+    client = forked.client()
     witness = begun_session(client, "a")
     for _ in range(5):
         assert witness.append(client, 300)
     client.call("session/save")
-    assert home.process is not None
-    journal = max((home.path / "data" / "journal").glob("*.journal"))
-    before = resource.prlimit(home.process.pid, resource.RLIMIT_FSIZE)
+    assert forked.process is not None
+    journal = max((forked.path / "data" / "journal").glob("*.journal"))
+    before = resource.prlimit(forked.process.pid, resource.RLIMIT_FSIZE)
     written = len(journal.read_bytes().rstrip(b"\0"))
-    resource.prlimit(home.process.pid, resource.RLIMIT_FSIZE, (written + more, before[1]))
+    resource.prlimit(forked.process.pid, resource.RLIMIT_FSIZE, (written + more, before[1]))
     answered = [witness.append(client, 300) for _ in range(6)]
     assert not all(answered), "the limit was met"
     assert any(error["data"]["reason"] == "File too large" for error in witness.errors)
     witness.check(client)
-    resource.prlimit(home.process.pid, resource.RLIMIT_FSIZE, before)
+    resource.prlimit(forked.process.pid, resource.RLIMIT_FSIZE, before)
     assert witness.append(client, 300)
-    home.kill()
-    home.start()
-    witness.check(home.client())
+    forked.kill()
+    forked.start()
+    witness.check(forked.client())
 
 
-def test_no_descriptor_is_left(home: ForkedHome) -> None:
+def test_no_descriptor_is_left(forked: ForkedHome) -> None:
     """RLIMIT_NOFILE: present clients are served, new ones get an error and are closed, the daemon does not spin; saves that
     cannot open their file are done when they can.
     """
-    client = home.client()
+    client = forked.client()
     witness = begun_session(client, "a")
     assert witness.append(client)
-    assert home.process is not None
-    pid = home.process.pid
+    assert forked.process is not None
+    pid = forked.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 3, before[1]))
-    crowd = [home.connect() for _ in range(12)]
+    crowd = [forked.connect() for _ in range(12)]
     refused = 0
     for sock in crowd:
         sock.settimeout(0.3)
@@ -206,10 +206,10 @@ def test_no_descriptor_is_left(home: ForkedHome) -> None:
     for sock in crowd:
         sock.close()
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-    witness.check(home.client())
+    witness.check(forked.client())
     client.call("session/save")
-    home.stop()
-    assert f'"id":"{list(witness.acked)[-1]}"' in (home.path / "data" / "sessions" / "a.jsonl").read_text()
+    forked.stop()
+    assert f'"id":"{list(witness.acked)[-1]}"' in (forked.path / "data" / "sessions" / "a.jsonl").read_text()
 
 
 def cpu_s(pid: int) -> float:
@@ -254,14 +254,14 @@ def test_the_clock_is_set_back(tmp_path: Path) -> None:
         witness.check(client)
 
 
-def test_a_socket_that_nobody_answers_is_no_reason_to_wait(home: ForkedHome) -> None:
+def test_a_socket_that_nobody_answers_is_no_reason_to_wait(forked: ForkedHome) -> None:
     """A thousand connections that come and go in between do not cost other clients an answer."""
-    client = home.client()
+    client = forked.client()
     witness = begun_session(client, "a")
     for _ in range(20):
         some = [socket.socket(socket.AF_UNIX) for _ in range(50)]
         for sock in some:
-            sock.connect(str(home.socket_path))
+            sock.connect(str(forked.socket_path))
         assert witness.append(client)
         for sock in some:
             sock.close()

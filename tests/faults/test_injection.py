@@ -90,13 +90,13 @@ def afterwards(home: ForkedHome, client: Client, witnesses: list[Witness], *, ki
     ("call", "how", "when"),
     [(*one, when) for one in [*FINAL, *UNDONE] for when in (("1", "3", "6") if one[0] in OFTEN else ("1", "1+2"))],
 )
-def test_the_nth_call_fails(home: ForkedHome, tmp_path: Path, call: str, how: str, when: str) -> None:
+def test_the_nth_call_fails(forked: ForkedHome, tmp_path: Path, call: str, how: str, when: str) -> None:
     """One call of its kind fails in each thread (of the rare ones also every other). All that is acknowledged then or
     later is true.
     """
-    client, witnesses = begun(home)
-    assert home.process is not None
-    with injected(home.process.pid, call, how, when=when, calls=tmp_path / "calls") as calls:
+    client, witnesses = begun(forked)
+    assert forked.process is not None
+    with injected(forked.process.pid, call, how, when=when, calls=tmp_path / "calls") as calls:
         traffic(client, witnesses, 9)
         happened = bool(calls.injected())
     if happened and call == "fdatasync":
@@ -104,44 +104,44 @@ def test_the_nth_call_fails(home: ForkedHome, tmp_path: Path, call: str, how: st
         assert state["readOnly"] or any(store["problem"] for store in state["stores"]), (
             "a failed sync is never forgiven"
         )
-    afterwards(home, client, witnesses, kill=when != "1")
+    afterwards(forked, client, witnesses, kill=when != "1")
     assert happened, "the fault was put"
 
 
 @pytest.mark.parametrize(("call", "how"), [*FINAL, *UNDONE], ids=lambda one: str(one).removeprefix("error="))
-def test_every_call_fails_from_some_moment_on(home: ForkedHome, tmp_path: Path, call: str, how: str) -> None:
+def test_every_call_fails_from_some_moment_on(forked: ForkedHome, tmp_path: Path, call: str, how: str) -> None:
     """A disk that keeps failing: the same."""
-    client, witnesses = begun(home)
-    assert home.process is not None
-    with injected(home.process.pid, call, how, when="4+", calls=tmp_path / "calls"):
+    client, witnesses = begun(forked)
+    assert forked.process is not None
+    with injected(forked.process.pid, call, how, when="4+", calls=tmp_path / "calls"):
         traffic(client, witnesses, 6)
         for witness in witnesses:
             witness.check(client)
-    afterwards(home, client, witnesses, kill=True)
+    afterwards(forked, client, witnesses, kill=True)
 
 
 @pytest.mark.parametrize(("call", "how"), SLOW, ids=str)
-def test_a_slow_disk_only_costs_time(home: ForkedHome, tmp_path: Path, call: str, how: str) -> None:
+def test_a_slow_disk_only_costs_time(forked: ForkedHome, tmp_path: Path, call: str, how: str) -> None:
     """Delays in every call: everything is acknowledged, and a kill in the middle loses nothing of it."""
-    client, witnesses = begun(home)
-    assert home.process is not None
-    with injected(home.process.pid, call, how, when="1+", calls=tmp_path / "calls") as calls:
+    client, witnesses = begun(forked)
+    assert forked.process is not None
+    with injected(forked.process.pid, call, how, when="1+", calls=tmp_path / "calls") as calls:
         traffic(client, witnesses, 4)
         assert calls.injected()
     assert not any(witness.errors for witness in witnesses)
-    afterwards(home, client, witnesses, kill=True)
+    afterwards(forked, client, witnesses, kill=True)
 
 
-def test_the_first_failed_sync_of_the_journal_is_said_everywhere(home: ForkedHome, tmp_path: Path) -> None:
+def test_the_first_failed_sync_of_the_journal_is_said_everywhere(forked: ForkedHome, tmp_path: Path) -> None:
     """To the one who wrote (indeterminate, then readOnly), to every other client, in `status`, in the log; it lasts although
     the disk works again; a restart ends it.
     """
-    client, (witness, _) = begun(home)
-    bystander = home.client()
+    client, (witness, _) = begun(forked)
+    bystander = forked.client()
     assert bystander.call("session/read", sessionId="a")
-    assert home.process is not None
-    journal = sorted((home.path / "data" / "journal").glob("*"))
-    with injected(home.process.pid, "fdatasync", "error=EIO", paths=journal, calls=tmp_path / "calls"):
+    assert forked.process is not None
+    journal = sorted((forked.path / "data" / "journal").glob("*"))
+    with injected(forked.process.pid, "fdatasync", "error=EIO", paths=journal, calls=tmp_path / "calls"):
         assert not witness.append(client)
     assert witness.errors[-1]["data"]["kind"] == "indeterminate"
     assert not witness.append(client)
@@ -155,9 +155,9 @@ def test_the_first_failed_sync_of_the_journal_is_said_everywhere(home: ForkedHom
     assert state["reason"] == "Input/output error"
     for method in ("session/clear", "session/delete", "session/fork"):
         assert client.fails(method, sessionId="a")["data"]["kind"] == "readOnly"
-    home.stop()
-    assert "read-only" in (home.path / "log" / "sessiond.log").read_text()
-    home.forget_clients()
-    home.start()
-    witness.check(home.client())
-    assert witness.append(home.client())
+    forked.stop()
+    assert "read-only" in (forked.path / "log" / "sessiond.log").read_text()
+    forked.forget_clients()
+    forked.start()
+    witness.check(forked.client())
+    assert witness.append(forked.client())

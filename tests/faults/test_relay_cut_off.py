@@ -36,8 +36,8 @@ def begun(home: Home) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def relay(home: ForkedHome) -> Iterator[subprocess.Popen[bytes]]:
-    with begun(home) as process:
+def relay(forked: ForkedHome) -> Iterator[subprocess.Popen[bytes]]:
+    with begun(forked) as process:
         yield process
 
 
@@ -61,41 +61,41 @@ def there(home: Home) -> Counter[str]:
     return Counter(one["content"] for one in page["messages"])
 
 
-def test_what_was_read_is_not_sent_again(home: ForkedHome, relay: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_what_was_read_is_not_sent_again(forked: ForkedHome, relay: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """The first record is durable, its answer is not sent, since the sync takes long: the relay cannot know, and says so."""
-    home.client().call("session/new", sessionId="s")
-    with injected(home.process.pid, "fdatasync", "delay_exit=20000000", calls=tmp_path / "calls"):
+    forked.client().call("session/new", sessionId="s")
+    with injected(forked.process.pid, "fdatasync", "delay_exit=20000000", calls=tmp_path / "calls"):
         send(relay)
         while not any(
-            b'"content":"0"' in path.read_bytes() for path in (home.path / "data" / "journal").glob("*.journal")
+            b'"content":"0"' in path.read_bytes() for path in (forked.path / "data" / "journal").glob("*.journal")
         ):
             pass
-        home.kill()
+        forked.kill()
     _, err = relay.communicate(timeout=30)
     assert (relay.returncode, b"may have been done, or not" in err) == (EX_UNAVAILABLE, True)
-    home.forget_clients()
-    home.start()
-    found = there(home)
+    forked.forget_clients()
+    forked.start()
+    found = there(forked)
     assert found
     assert max(found.values()) == 1
 
 
-def test_what_nobody_read_is_sent_again(home: ForkedHome) -> None:
+def test_what_nobody_read_is_sent_again(forked: ForkedHome) -> None:
     """The daemon was stopped before the relay came to it: the next one gets everything, once."""
-    home.client().call("session/new", sessionId="s")
-    home.forget_clients()
-    stop(home.process.pid)
-    with begun(home) as relay:
+    forked.client().call("session/new", sessionId="s")
+    forked.forget_clients()
+    stop(forked.process.pid)
+    with begun(forked) as relay:
         send(relay)
-        while not waiting(home):
+        while not waiting(forked):
             pass
-        home.process.kill()
-        home.process.wait()
+        forked.process.kill()
+        forked.process.wait()
         out, err = relay.communicate(timeout=60)
     assert (relay.returncode, err) == (0, b"")
     assert sorted(json.loads(line)["id"] for line in out.splitlines()) == list(range(COUNT))
-    assert there(home) == Counter(f"{number}" for number in range(COUNT))
-    home.client().call("daemon/stop")  # the relay has started it
+    assert there(forked) == Counter(f"{number}" for number in range(COUNT))
+    forked.client().call("daemon/stop")  # the relay has started it
 
 
 def waiting(home: Home) -> bool:
@@ -104,16 +104,16 @@ def waiting(home: Home) -> bool:
     return any(f" {home.path}/run/" in line and line.split()[5] == "02" for line in lines)
 
 
-def test_the_daemon_greets_whoever_asks_on_its_socket(home: ForkedHome) -> None:
+def test_the_daemon_greets_whoever_asks_on_its_socket(forked: ForkedHome) -> None:
     """Before anything else, once, and only there; who does not ask is not greeted."""
     request = b'{"jsonrpc":"2.0","id":1,"method":"daemon/hello"}\n'
-    asking, silent = home.connect(), home.connect()
+    asking, silent = forked.connect(), forked.connect()
     asking.sendall(b"?")
     assert asking.recv(100) == b"!"
     for connection in (asking, silent):
         connection.sendall(request)
         assert connection.recv(2).startswith(b"{")
-    again = home.connect()
+    again = forked.connect()
     again.sendall(b"??" + request)
     said = b"".join(iter(lambda: again.recv(65536), b""))
     assert said.startswith(b"!Content-Length: ")

@@ -27,8 +27,8 @@ def database(server: Server) -> str:
     return name
 
 
-def configured(home: Shell) -> dict[str, Any]:
-    file = home.path / "config" / "config.toml"
+def configured(shell: Shell) -> dict[str, Any]:
+    file = shell.path / "config" / "config.toml"
     return tomllib.loads(file.read_text()) if file.exists() else {}
 
 
@@ -43,16 +43,16 @@ def bad(done: Done) -> str:
     return done.err
 
 
-def test_from_nothing_to_a_store_that_two_use(home: Shell, server: Server, database: str) -> None:
+def test_from_nothing_to_a_store_that_two_use(shell: Shell, server: Server, database: str) -> None:
     """create, join, status, verify, members, leave: each does what it says, and the configuration is as before at the end."""
     owner, ada = server.url("postgres", database), server.url("ada", database)
-    assert "with 1 member" in good(home("store", "create", "team", "--url", owner, "--member", "ada=Ada"))
-    assert "already" in bad(home("store", "create", "team", "--url", owner))
-    assert "joined team as Ada" in good(home("store", "join", "team", "--url", ada))
-    assert configured(home) == {"stores": {"team": {"url": ada}}}
-    assert "already exists" in bad(home("store", "join", "team", "--url", ada))
-    assert "as Ada" in good(home("store", "status", "team"))
-    status = home("store", "status", "team", "--json").json
+    assert "with 1 member" in good(shell("store", "create", "team", "--url", owner, "--member", "ada=Ada"))
+    assert "already" in bad(shell("store", "create", "team", "--url", owner))
+    assert "joined team as Ada" in good(shell("store", "join", "team", "--url", ada))
+    assert configured(shell) == {"stores": {"team": {"url": ada}}}
+    assert "already exists" in bad(shell("store", "join", "team", "--url", ada))
+    assert "as Ada" in good(shell("store", "status", "team"))
+    status = shell("store", "status", "team", "--json").json
     assert (status["member"], status["sealed"], status["problem"]) == ("Ada", False, None)
 
     async def talk() -> None:
@@ -61,33 +61,33 @@ def test_from_nothing_to_a_store_that_two_use(home: Shell, server: Server, datab
         await hub.close()
 
     asyncio.run(talk())
-    assert "1 session, 2 operations" in good(home("store", "verify", "team"))
+    assert "1 session, 2 operations" in good(shell("store", "verify", "team"))
     server.sql("UPDATE sessiond.operations SET body = '\\x00' WHERE number = 1", database)
-    done = home("store", "verify", "team", "--json")
+    done = shell("store", "verify", "team", "--json")
     assert (done.code, {one["kind"] for one in done.json["differences"]}) == (1, {"body", "digest"})
-    listed = home("store", "members", "team", "--url", owner, "--add", "bob=Bob", "--revoke", "Ada", "--json").json
+    listed = shell("store", "members", "team", "--url", owner, "--add", "bob=Bob", "--revoke", "Ada", "--json").json
     assert [(one["name"], one["revoked"]) for one in listed["members"]] == [("Ada", True), ("Bob", False)]
-    assert "no store 'team' for this role" in bad(home("store", "status", "team"))
-    assert "left team" in good(home("store", "leave", "team"))
-    assert configured(home) == {}
-    assert "not a shared store of this machine" in bad(home("store", "leave", "team"))
+    assert "no store 'team' for this role" in bad(shell("store", "status", "team"))
+    assert "left team" in good(shell("store", "leave", "team"))
+    assert configured(shell) == {}
+    assert "not a shared store of this machine" in bad(shell("store", "leave", "team"))
 
 
-def test_an_encrypted_store_needs_its_key(home: Shell, server: Server, database: str, tmp_path: Path) -> None:
+def test_an_encrypted_store_needs_its_key(shell: Shell, server: Server, database: str, tmp_path: Path) -> None:
     """join without it is refused, and nothing is configured; the file is for its owner only, and is never overwritten."""
     owner, ada = server.url("postgres", database), server.url("ada", database)
     key = tmp_path / "team.key"
-    good(home("store", "create", "team", "--url", owner, "--encrypted", "--member", "ada"))
-    assert "is encrypted" in bad(home("store", "join", "team", "--url", ada))
-    assert configured(home) == {}
-    good(home("store", "key", "new", str(key)))
+    good(shell("store", "create", "team", "--url", owner, "--encrypted", "--member", "ada"))
+    assert "is encrypted" in bad(shell("store", "join", "team", "--url", ada))
+    assert configured(shell) == {}
+    good(shell("store", "key", "new", str(key)))
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert "exists already" in bad(home("store", "key", "new", str(key)))
-    [line] = good(home("store", "key", "show", str(key))).splitlines()
-    good(home("store", "key", "rotate", str(key)))
-    assert good(home("store", "key", "show", str(key))).splitlines()[0] == line
+    assert "exists already" in bad(shell("store", "key", "new", str(key)))
+    [line] = good(shell("store", "key", "show", str(key))).splitlines()
+    good(shell("store", "key", "rotate", str(key)))
+    assert good(shell("store", "key", "show", str(key))).splitlines()[0] == line
     good(
-        home(
+        shell(
             "store",
             "join",
             "team",
@@ -102,15 +102,15 @@ def test_an_encrypted_store_needs_its_key(home: Shell, server: Server, database:
             "--mirror",
         )
     )
-    assert configured(home)["stores"]["ours"] == {
+    assert configured(shell)["stores"]["ours"] == {
         "url": ada, "store": "team", "key_file": str(key), "offline": "refuse", "mirror": True
     }  # fmt: skip
-    assert home("store", "status", "ours", "--json").json["sealed"]
+    assert shell("store", "status", "ours", "--json").json["sealed"]
     key.unlink()
-    assert "nobody can read" in bad(home("store", "verify", "ours"))
+    assert "nobody can read" in bad(shell("store", "verify", "ours"))
 
 
-def test_what_is_refused_changes_nothing(home: Shell, server: Server, database: str) -> None:
+def test_what_is_refused_changes_nothing(shell: Shell, server: Server, database: str) -> None:
     """A password in the URL, a clear way over a network, a hub that is not there or is not one, a role that is not a member."""
     secret = "correct-horse"
     url = server.url("ada", database)
@@ -122,19 +122,19 @@ def test_what_is_refused_changes_nothing(home: Shell, server: Server, database: 
         (server.url("ada", "nothing_there"), "does not exist"),
     ]
     for wrong, says in cases:
-        message = bad(home("store", "join", "team", "--url", wrong))
+        message = bad(shell("store", "join", "team", "--url", wrong))
         assert says in message and secret not in message
-    good(home("store", "create", "team", "--url", server.url("postgres", database)))
-    assert "no store 'team'" in bad(home("store", "join", "team", "--url", url)) or "permission denied" in bad(
-        home("store", "join", "team", "--url", url)
+    good(shell("store", "create", "team", "--url", server.url("postgres", database)))
+    assert "no store 'team'" in bad(shell("store", "join", "team", "--url", url)) or "permission denied" in bad(
+        shell("store", "join", "team", "--url", url)
     )
-    assert home("store", "join", "team").code == 2
-    assert configured(home) == {}
+    assert shell("store", "join", "team").code == 2
+    assert configured(shell) == {}
 
 
-def test_a_running_daemon_is_left_alone(home: Shell, server: Server, database: str) -> None:
+def test_a_running_daemon_is_left_alone(shell: Shell, server: Server, database: str) -> None:
     """join and leave do not start or stop one."""
-    good(home("store", "create", "team", "--url", server.url("postgres", database), "--member", "ada"))
-    good(home("store", "join", "team", "--url", server.url("ada", database)))
-    good(home("store", "leave", "team"))
-    assert not home.held()
+    good(shell("store", "create", "team", "--url", server.url("postgres", database), "--member", "ada"))
+    good(shell("store", "join", "team", "--url", server.url("ada", database)))
+    good(shell("store", "leave", "team"))
+    assert not shell.held()

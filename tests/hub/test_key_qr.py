@@ -25,15 +25,15 @@ def seen(drawn: str) -> str:
     return str(code.text)
 
 
-def test_the_code_says_what_show_prints(home: Shell, tmp_path: Path) -> None:
+def test_the_code_says_what_show_prints(shell: Shell, tmp_path: Path) -> None:
     """One key, and several after rotations."""
     key = str(tmp_path / "team.key")
-    assert home("store", "key", "new", key).code == 0
+    assert shell("store", "key", "new", key).code == 0
     for _ in range(3):
-        drawn, lines = home("store", "key", "show", key, "--qr"), home("store", "key", "show", key)
+        drawn, lines = shell("store", "key", "show", key, "--qr"), shell("store", "key", "show", key)
         assert (drawn.code, drawn.err) == (0, "")
         assert seen(drawn.out) == lines.out.rstrip("\n")
-        assert home("store", "key", "rotate", key).code == 0
+        assert shell("store", "key", "rotate", key).code == 0
 
 
 def test_too_much_for_a_code_is_refused() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from sessiond.errors import InvalidParams
+from tests import inside
 from tests.index.feeding import at, info, listed, message, opened
 
 
@@ -110,11 +111,11 @@ async def test_put_session_replaces(tmp_path: Path) -> None:
     async with opened(tmp_path) as index:
         index.put_session(info("s", name="a"), [message(1, "one"), message(2, "two")], [])
         await index.settled()
-        before = index._writer._batch._docs.next_chunk
+        before = inside.next_chunk(index)
         index.put_session(info("s", name="a"), [message(1, "one"), message(2, "two")], [])
         await index.settled()
-        assert index._writer._batch._docs.next_chunk == before
+        assert inside.next_chunk(index) == before
         index.put_session(info("s", name=None), [message(2, "two!")], [])
         await index.settled()
-        assert index._writer._db.execute("SELECT count(*) FROM doc").fetchone() == (1,)
-        assert index._writer._db.execute("SELECT sum(live) FROM chunk").fetchone() == (1,)
+        assert inside.database(index).execute("SELECT count(*) FROM doc").fetchone() == (1,)
+        assert inside.database(index).execute("SELECT sum(live) FROM chunk").fetchone() == (1,)

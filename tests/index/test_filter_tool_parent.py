@@ -30,10 +30,10 @@ def tool(info: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_filter_finds_what_it_says(home: Shell, seed: int) -> None:
+def test_a_filter_finds_what_it_says(shell: Shell, seed: int) -> None:
     """For random sessions, each value of each filter gives exactly those sessions, right after they were made and after a restart."""
     chance = random.Random(seed)
-    with home.client() as client:
+    with shell.client() as client:
         ids: list[str] = []
         for number in range(30):
             if ids and chance.random() < 0.4:
@@ -44,8 +44,8 @@ def test_a_filter_finds_what_it_says(home: Shell, seed: int) -> None:
                 made = client.call("session/new", {"name": f"n{number} word", "metadata": metadata})["session"]
             ids.append(made["sessionId"])
             compare(client, ids)
-    home("stop")
-    with home.client() as client:
+    shell("stop")
+    with shell.client() as client:
         compare(client, ids)
 
 
@@ -64,9 +64,9 @@ def compare(client: Any, ids: list[str]) -> None:
         }
 
 
-def test_searches_are_narrowed_too(home: Shell) -> None:
+def test_searches_are_narrowed_too(shell: Shell) -> None:
     """A word that two tools' sessions have is found in the one that was asked for, in each mode."""
-    with home.client() as client:
+    with shell.client() as client:
         for name in ("codex", "pi"):
             messages = [{"role": "user", "content": "needle in here"}]
             client.call(
@@ -79,5 +79,5 @@ def test_searches_are_narrowed_too(home: Shell) -> None:
 
         wait_until(lambda: found("text") == {"codex"})
         assert found("regex") == {"codex"}
-    assert home("list", "--tool", "pi").out.split("\t")[0] == "pi"
-    assert home("search", "--tool", "pi", "-l", "needle").out.split()[0] == "pi"
+    assert shell("list", "--tool", "pi").out.split("\t")[0] == "pi"
+    assert shell("search", "--tool", "pi", "-l", "needle").out.split()[0] == "pi"

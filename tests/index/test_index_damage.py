@@ -18,6 +18,7 @@ from sessiond.index import schema
 from sessiond.index.index import Index
 from sessiond.index.values import ListQuery
 from sessiond.limits import DEFAULT, Limits
+from tests import inside
 from tests.index.feeding import all_hits, info, key, listed, message, note, opened, search
 
 ROOT = Path(__file__).parent.parent.parent
@@ -150,7 +151,7 @@ async def test_damage_while_running(tmp_path: Path, damage: Callable[[Path], Non
         owner.index.incomplete = False
         owner.feed()
         await owner.check()
-        owner.index._writer._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        inside.database(owner.index).execute("PRAGMA wal_checkpoint(TRUNCATE)")
         damage(tmp_path / "index.db")
         for number in range(200):
             await search(owner.index, f"word {number}", limit=1000)
@@ -239,8 +240,8 @@ async def test_full_disk(tmp_path: Path) -> None:
         index.incomplete = False
         owner.feed()
         await owner.check()
-        pages = index._writer._db.execute("PRAGMA page_count").fetchone()[0]
-        index._writer._db.execute(f"PRAGMA max_page_count = {pages}")
+        pages = inside.database(index).execute("PRAGMA page_count").fetchone()[0]
+        inside.database(index).execute(f"PRAGMA max_page_count = {pages}")
         index.add_messages("s0", [message(40, "big " + " ".join(os.urandom(4).hex() for _ in range(20_000)))])
         await index.settled()
         assert index.problem
@@ -249,7 +250,7 @@ async def test_full_disk(tmp_path: Path) -> None:
         assert page.total == 63
         index.put_session(info("s1", fingerprint="f2"), [message(1, "word changed")], [])
         index.put_info(info("s2", fingerprint="f2"))
-        index._writer._db.execute("PRAGMA max_page_count = 1000000")
+        inside.database(index).execute("PRAGMA max_page_count = 1000000")
         while not owner.asked:
             await asyncio.sleep(0.01)
         await index.settled()
@@ -302,7 +303,7 @@ async def test_kill_9_while_feeding(tmp_path: Path, rounds: int) -> None:
         if index._checker is not None:
             index._checker.join()
         assert not index.incomplete
-        db = index._writer._db
+        db = inside.database(index)
         db.execute("INSERT INTO fts (fts) VALUES ('integrity-check')")
         indexed = db.execute("SELECT count(*) FROM fts").fetchone()[0]
         docs = db.execute("SELECT count(*) FROM doc").fetchone()[0]
@@ -326,7 +327,7 @@ async def test_a_text_that_is_gone_is_damage(tmp_path: Path, damage: str, mode: 
         owner.index.incomplete = False
         owner.feed()
         await owner.check()
-        owner.index._writer._db.execute(damage)
+        inside.database(owner.index).execute(damage)
         page = await search(owner.index, "word", mode=mode)
         assert page.incomplete
         assert page.hits == []
@@ -418,8 +419,8 @@ async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path
     async with opened(tmp_path) as owner.index:
         owner.feed()
         await owner.check()
-        pages = owner.index._writer._db.execute("PRAGMA page_count").fetchone()[0]
-        owner.index._writer._db.execute(f"PRAGMA max_page_count = {pages}")
+        pages = inside.database(owner.index).execute("PRAGMA page_count").fetchone()[0]
+        inside.database(owner.index).execute(f"PRAGMA max_page_count = {pages}")
         text = "big " + " ".join(os.urandom(4).hex() for _ in range(20_000))
         owner.index.put_session(info("s0", fingerprint="f2"), [message(1, text)], [])
         await owner.index.settled()

@@ -15,6 +15,7 @@ from sessiond.index.index import Index
 from sessiond.index.narrowing import MAX_CONDITIONS, NEVER, Need, in_words, match_expression, needed
 from sessiond.index.tokens import plain, words
 from sessiond.index.vocabulary import Vocabulary, packed
+from tests import inside
 from tests.index.feeding import all_hits, info, key, message, opened, search
 
 TEXTS = [
@@ -131,7 +132,7 @@ async def test_looks_only_where_the_words_are(tmp_path: Path) -> None:
 
 def broken(index: Index) -> None:
     """All chunks but that of the second session."""
-    index._writer._db.execute("UPDATE chunk SET data = x'00' WHERE id != (SELECT chunk FROM doc WHERE id = 2)")
+    inside.database(index).execute("UPDATE chunk SET data = x'00' WHERE id != (SELECT chunk FROM doc WHERE id = 2)")
 
 
 @pytest.mark.parametrize(

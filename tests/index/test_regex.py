@@ -14,6 +14,7 @@ from sessiond.errors import Cancelled, InvalidParams
 from sessiond.index import regex
 from sessiond.index.regex_processes import WorkerReply, all_of
 from sessiond.limits import Limits
+from tests import inside
 from tests.index.feeding import all_hits, info, key, message, note, opened, search
 
 TEXTS = ["Hello World", "hello\nworld", "foo_bar(12)", "日本語 text", "", "aaa", "tab\there", "ünï", "x" * 5000 + "end"]
@@ -163,8 +164,7 @@ async def test_a_process_is_kept_for_the_next_request(tmp_path: Path) -> None:
 
         async def asked() -> int:
             assert (await search(index, "a!", mode="regex")).total == 1
-            assert index._regex is not None
-            [process] = index._regex._processes._idle
+            [process] = inside.idle_regex_processes(index)
             return process.pid
 
         first = await asked()
@@ -174,15 +174,14 @@ async def test_a_process_is_kept_for_the_next_request(tmp_path: Path) -> None:
         second = await asked()
         assert second != first
         running = asyncio.create_task(search(index, CATASTROPHE, mode="regex"))
-        while index._regex is not None and index._regex._processes._idle:
+        while inside.idle_regex_processes(index):
             await asyncio.sleep(0.01)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         third = await asked()
         assert third != second
-        assert index._regex is not None
-        await asyncio.to_thread(index._regex._processes.end_idle)
+        await asyncio.to_thread(inside.end_idle_regex_processes, index)
         with pytest.raises(ProcessLookupError):
             os.kill(third, 0)
 

@@ -31,6 +31,7 @@ from sessiond.index.readers import Ticket
 from sessiond.index.semantic import MEANT, fused
 from sessiond.index.semantic_worker import Waiting, refuse_network
 from sessiond.index.values import SearchPage
+from tests import inside
 from tests.index.feeding import info, message, note, opened, search
 
 PARAPHRASES = {
@@ -214,7 +215,7 @@ async def test_its_process_may_die_and_its_file_may_go(index: Index, tmp_path: P
     """kill -9, a deleted, a damaged and a foreign file: the next question is answered, in the end as before."""
     question = "trip to Japan"
     wanted = await seqs(index, question)
-    worker = index._semantic._worker
+    worker = inside.semantic_worker(index)
     for harm in ("kill", "delete", "damage", "version"):
         assert worker._process is not None
         pid = worker._process.pid
@@ -266,7 +267,7 @@ async def test_the_loop_waits_for_none_of_it(tmp_path: Path) -> None:
 async def test_a_process_that_fails_is_an_error_that_says_so(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """No half answer, no hanging; the next question has a fresh process."""
     await found(index, "cooking")
-    worker = index._semantic._worker
+    worker = inside.semantic_worker(index)
     worker.kill()
     monkeypatch.setattr("sessiond.index.semantic._WORKER", "/nonexistent.py")
     with pytest.raises(Unavailable, match="search by meaning failed"):
@@ -471,7 +472,7 @@ async def test_a_question_without_words_means_nothing(index: Index, monkeypatch:
     def never(request: object, ticket: Ticket) -> None:
         raise AssertionError("it was asked")
 
-    monkeypatch.setattr(index._semantic._worker, "ask", never)
+    monkeypatch.setattr(inside.semantic_worker(index), "ask", never)
     found = await seqs(index, "-recipe")
     assert found and 12 not in found
 

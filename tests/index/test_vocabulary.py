@@ -20,6 +20,7 @@ from sessiond.index.index import Index
 from sessiond.index.narrowing import Part
 from sessiond.index.vocabulary import CUT_BYTES, MOST_WORDS, Vocabulary, packed
 from sessiond.index.vocabulary_builder import VocabularyBuilder
+from tests import inside
 from tests.index.feeding import all_hits, info, key, message, opened, search
 
 WORDS = st.text(st.sampled_from("abiıé日1"), min_size=1, max_size=6)
@@ -142,7 +143,7 @@ async def test_only_the_texts_that_have_the_word_are_read(tmp_path: Path) -> Non
             index.add_messages(f"s{number}", [message(1, f"an unrare{number}ly " + "filler " * 5000)])
             await index.settled()
         await covered(index)
-        index._writer._db.execute("UPDATE chunk SET data = x'00' WHERE id != (SELECT chunk FROM doc WHERE id = 2)")
+        inside.database(index).execute("UPDATE chunk SET data = x'00' WHERE id != (SELECT chunk FROM doc WHERE id = 2)")
         assert (await search(index, "rare1", mode="regex")).total == 1
         assert (await search(index, "rare[1]ly", mode="regex")).incomplete  # more words may have it
 
@@ -196,7 +197,7 @@ async def test_a_damaged_vocabulary_has_the_index_replaced(tmp_path: Path) -> No
         index.add_messages("s", [message(1, "unquixotically")])
         await index.settled()
         await covered(index)
-        index._writer._db.execute("UPDATE vocabulary SET words = x'00'")
+        inside.database(index).execute("UPDATE vocabulary SET words = x'00'")
         assert (await search(index, "quixotic", mode="regex")).incomplete
         await asyncio.wait_for(refilled.wait(), 60)
 

@@ -16,8 +16,8 @@ _META = "io.modelcontextprotocol/"
 class Raw:
     """A process and its pipes. Every line that comes out must be a JSON-RPC message."""
 
-    def __init__(self, home: Shell, *flags: str, modern: bool = False) -> None:
-        self.process = home.start("mcp", *flags)
+    def __init__(self, shell: Shell, *flags: str, modern: bool = False) -> None:
+        self.process = shell.start("mcp", *flags)
         self._modern = modern
         self._last = 0
         self.notifications: list[dict[str, Any]] = []

@@ -18,11 +18,11 @@ REVISIONS = ["legacy", "2026-07-28"]
 
 
 @asynccontextmanager
-async def served(home: Shell, *flags: str, mode: str = "2026-07-28", **options: Any) -> AsyncIterator[Client]:
+async def served(shell: Shell, *flags: str, mode: str = "2026-07-28", **options: Any) -> AsyncIterator[Client]:
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "sessiond", "mcp", *flags], env=home.env, cwd="/"
+        command=sys.executable, args=["-m", "sessiond", "mcp", *flags], env=shell.env, cwd="/"
     )
-    with open(home.path / "mcp.err", "a") as errors:
+    with open(shell.path / "mcp.err", "a") as errors:
         async with Client(stdio_client(command, errlog=errors), mode=mode, **options) as client:
             yield client
 

@@ -22,9 +22,9 @@ def mcp(env: dict[str, str], text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_without_the_extra_it_says_what_to_install(home, installed):
+def test_without_the_extra_it_says_what_to_install(shell, installed):
     """One line, and exit code 1; the other commands need nothing of it."""
-    env = installed(home)
+    env = installed(shell)
     done = mcp(env, "")
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(
@@ -36,12 +36,12 @@ def test_without_the_extra_it_says_what_to_install(home, installed):
     assert status.returncode == 0, status.stderr
 
 
-def test_the_extra_alone_is_enough(home, installed):
+def test_the_extra_alone_is_enough(shell, installed):
     """With what the extra declares and nothing else, the server starts and answers."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     server = subprocess.Popen(
-        SERVER, env=installed(home, "mcp"), cwd=os.sep, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        SERVER, env=installed(shell, "mcp"), cwd=os.sep, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )  # fmt: skip
     assert server.stdin is not None and server.stdout is not None
     server.stdin.write(json.dumps(request) + "\n")

@@ -151,15 +151,15 @@ async def paged(client: Client, tool: str, key: str, /, **arguments: Any) -> lis
 
 
 @pytest.mark.parametrize("seed", WORLDS)
-async def test_nothing_hidden_comes_back_and_everything_else_does(home: Shell, tmp_path: Path, seed: int) -> None:
+async def test_nothing_hidden_comes_back_and_everything_else_does(shell: Shell, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     scoped, redact = bool(seed % 2), seed % 3 == 2
     scope = tmp_path / "app"
     scope.mkdir()
     flags = ["--write", *(["--cwd", str(scope)] if scoped else []), *(["--redact"] if redact else [])]
-    with home.client() as daemon:
+    with shell.client() as daemon:
         world = await asyncio.to_thread(World, daemon, rng, str(scope), scoped=scoped)
-        async with served(home, *flags, mode=REVISIONS[seed % 2]) as client:
+        async with served(shell, *flags, mode=REVISIONS[seed % 2]) as client:
             for _ in range(REQUESTS):
                 await _request(client, daemon, world, rng, redact=redact)
                 if rng.random() < 0.2:  # tags change while the server runs

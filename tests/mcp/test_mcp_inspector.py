@@ -18,16 +18,16 @@ _VERSION = re.search(r"^inspector=(\S+)$", (Path(__file__).parent / "inspector_i
 
 
 class Inspector:
-    def __init__(self, home: Shell, era: str) -> None:
+    def __init__(self, shell: Shell, era: str) -> None:
         assert _VERSION is not None
         base = os.environ.get("SESSIOND_CACHE") or str(Path.home() / ".cache" / "sessiond-tests")
         folder = Path(base) / f"inspector-{_VERSION[1]}"
         if not (folder / "complete").exists():
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("sh tests/mcp/inspector_install")
         programs = folder / "node_modules" / ".bin"
-        self._home = home
+        self._home = shell
         self._command = [str(programs / "mcp-inspector"), "--cli", "--protocol-era", era, "--format", "json", "-q"]
-        self._env = {**home.env, "PATH": f"{programs}{os.pathsep}{home.env['PATH']}", "HOME": str(home.path)}
+        self._env = {**shell.env, "PATH": f"{programs}{os.pathsep}{shell.env['PATH']}", "HOME": str(shell.path)}
 
     def __call__(self, method: str, *flags: str) -> Any:
         variables = [f"{name}={self._env[name]}" for name in ("SESSIOND_HOME", "PYTHONPATH")]
@@ -48,9 +48,9 @@ class Inspector:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_inspector_goes_through_everything(home, era):
+def test_the_inspector_goes_through_everything(shell, era):
     """All six tools, the resources, their templates and the text of one; and its check of the tools' schemas has no complaint."""
-    inspector = Inspector(home, era)
+    inspector = Inspector(shell, era)
     inspector("tools/list", "--strict")
     chat = inspector.tool("append", text="an elephant", name="Animals")["sessionId"]
     assert inspector.tool("search", query="elephant")["hits"][0]["sessionId"] == chat

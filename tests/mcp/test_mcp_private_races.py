@@ -23,15 +23,15 @@ from tests.shell import Shell
 ROUNDS = 25
 
 
-async def test_what_was_private_before_a_request_is_not_in_its_result(home: Shell) -> None:
+async def test_what_was_private_before_a_request_is_not_in_its_result(shell: Shell) -> None:
     """While one task tags and untags sessions, others search, list, read and tag. A request that began after the tag was acknowledged
     never shows a word that was said under it; and tagging something else at the same time never takes `private` away.
     """
-    assert home("status").code == 0
+    assert shell("status").code == 0
     rng = random.Random(7)
     async with (
-        await aconnect(home=str(home.path)) as daemon,
-        served(home, "--write") as client,
+        await aconnect(home=str(shell.path)) as daemon,
+        served(shell, "--write") as client,
     ):
         chats = [await daemon.new(id=f"chat{n}", name="elephant") for n in range(4)]
         for chat in chats:
@@ -107,14 +107,14 @@ CALLS: list[tuple[ToolDefinition | None, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("redact", [False, True], ids=["", "redact"])
 @pytest.mark.parametrize("number", range(len(CALLS)))
-async def test_a_session_becomes_private_between_any_two_steps(home: Shell, number: int, redact: bool) -> None:
+async def test_a_session_becomes_private_between_any_two_steps(shell: Shell, number: int, redact: bool) -> None:
     """Before each request that a tool sends to the daemon, the session is tagged `private`, and more is said in it. Wherever that
     happens, nothing of it is in the result, and no tool takes the tag away.
     """
-    assert home("status").code == 0
+    assert shell("status").code == 0
     tool, arguments = CALLS[number]
-    there = target(None, token=None, token_file=None, home=str(home.path), start=True)
-    async with await aconnect(home=str(home.path)) as other, Interrupted(there, "mcp", 30) as client:
+    there = target(None, token=None, token_file=None, home=str(shell.path), start=True)
+    async with await aconnect(home=str(shell.path)) as other, Interrupted(there, "mcp", 30) as client:
         memory = Memory(client, Scope(None), redact=redact)
         await (await other.new(id="other")).append("user", "an elephant")
         at, asked = 0, 1

@@ -17,11 +17,11 @@ from tests.service.test_intake import S, record, transcript
 from tests.shell import Shell
 
 
-async def _hides(home: Shell, main: str, subagent: str, word: str) -> None:
+async def _hides(shell: Shell, main: str, subagent: str, word: str) -> None:
     """Both are found; once `main` is private, neither is; and both again when it is not."""
-    async with served(home) as client:
+    async with served(shell) as client:
         for tag, shown in (("open", {main, subagent}), ("private", set()), ("-private", {main, subagent})):
-            assert home("tag", main, *(["--remove", "private"] if tag == "-private" else [tag])).code == 0
+            assert shell("tag", main, *(["--remove", "private"] if tag == "-private" else [tag])).code == 0
             for mode in ("text", "regex"):
                 hits: list[dict[str, Any]] = (await ask(client, "search", query=word, mode=mode))["hits"]
                 assert {hit["sessionId"] for hit in hits} == shown, (tag, mode)
@@ -32,26 +32,26 @@ async def _hides(home: Shell, main: str, subagent: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["main", "subagent"])
-async def test_a_subagent_of_an_sdk(home: Shell, first: str) -> None:
+async def test_a_subagent_of_an_sdk(shell: Shell, first: str) -> None:
     """In the Claude Agent SDK's store, whichever of the two transcripts is written first."""
-    store = SessiondStore(home=str(home.path))
+    store = SessiondStore(home=str(shell.path))
     for key in (MAIN, SUBAGENT) if first == "main" else (SUBAGENT, MAIN):
         await store.append(key, [entry("a", content="the word elephant")])
     main, subagent = store.session_id(MAIN), store.session_id(SUBAGENT)
-    with home.client() as daemon:
+    with shell.client() as daemon:
         assert daemon.session(subagent).info().parent == Parent(session_id=main)
         assert daemon.session(main).info().parent is None
-    await _hides(home, main, subagent, "elephant")
+    await _hides(shell, main, subagent, "elephant")
     clients.close()
 
 
-async def test_an_imported_subagent(home: Shell, tmp_path: Path) -> None:
+async def test_an_imported_subagent(shell: Shell, tmp_path: Path) -> None:
     """In a file of its own, which names the session of the agent."""
     folder = tmp_path / "p"
     transcript(folder, range(1, 3))
     (folder / "agent-x.jsonl").write_text(record(7, isSidechain=True))
-    assert home("import", str(folder)).code == 0
-    await _hides(home, f"claude-code-{S}1", "claude-code-agent-x", "text")
+    assert shell("import", str(folder)).code == 0
+    await _hides(shell, f"claude-code-{S}1", "claude-code-agent-x", "text")
 
 
 async def test_a_parent_too_long_to_be_shown_hides() -> None:

@@ -16,11 +16,11 @@ BOTH = pytest.mark.parametrize("modern", [False, True], ids=["2025-11-25", "2026
 
 
 @BOTH
-def test_requests_are_pipelined(home, modern):
+def test_requests_are_pipelined(shell, modern):
     """Hundreds of requests at once, reads and writes mixed, are all answered, each once; what is
     written is there in the order in which it was sent.
     """
-    raw = Raw(home, "--write", modern=modern)
+    raw = Raw(shell, "--write", modern=modern)
     chat = raw.tool("append", text="number 0")["sessionId"]
     numbers = [
         raw.send("tools/call", name="append", arguments={"sessionId": chat, "text": f"number {n}"})
@@ -36,11 +36,11 @@ def test_requests_are_pipelined(home, modern):
 
 
 @BOTH
-def test_a_cancelled_request_is_not_answered(home, modern):
+def test_a_cancelled_request_is_not_answered(shell, modern):
     """A pattern that would take seconds is cancelled: others are answered, and this one never."""
-    with home.client() as daemon:
+    with shell.client() as daemon:
         daemon.new(id="chat").append("user", "a" * 40_000)
-    raw = Raw(home, modern=modern)
+    raw = Raw(shell, modern=modern)
     slow = raw.send("tools/call", name="search", arguments={"query": "(a+)+b", "mode": "regex"})
     raw.notify("notifications/cancelled", requestId=slow, reason="changed my mind")
     assert raw.tool("list")["sessions"][0]["sessionId"] == "chat"
@@ -50,9 +50,9 @@ def test_a_cancelled_request_is_not_answered(home, modern):
     assert code == 0 and out == b""
 
 
-def test_broken_lines_are_answered(home):
+def test_broken_lines_are_answered(shell):
     """What is not JSON, not JSON-RPC or too long gets an error, and the next request its answer."""
-    raw = Raw(home)
+    raw = Raw(shell)
     for line in (
         b"{",
         b"[]",
@@ -71,25 +71,25 @@ def test_broken_lines_are_answered(home):
     assert raw.end()[0] == 0
 
 
-def test_it_ends_with_its_input(home):
+def test_it_ends_with_its_input(shell):
     """Closing standard input ends it, before the first message, with requests under way, and from a file; the daemon goes on."""
     for first in (b"", b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n' * 50, b'{"jsonrpc":'):
-        process = home.start("mcp")
+        process = shell.start("mcp")
         _, err = process.communicate(first, timeout=20)
         assert process.returncode == 0, err
-    path = home.path / "input"
+    path = shell.path / "input"
     path.write_text('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     with path.open() as file:
         done = subprocess.run(
-            home.command("mcp"), stdin=file, capture_output=True, env=home.env, timeout=20, check=False
+            shell.command("mcp"), stdin=file, capture_output=True, env=shell.env, timeout=20, check=False
         )
     assert done.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in done.stdout.splitlines())
 
 
-def test_it_ends_with_its_reader(home):
+def test_it_ends_with_its_reader(shell):
     """An agent that was killed reads no more: the server ends by itself, without a trace on the terminal."""
-    raw = Raw(home)
+    raw = Raw(shell)
     assert raw.process.stdout is not None
     raw.process.stdout.close()
     raw.send("tools/list")
@@ -97,18 +97,18 @@ def test_it_ends_with_its_reader(home):
     assert raw.process.stderr is not None and raw.process.stderr.read() == b""
 
 
-def test_it_ends_at_ctrl_c(home):
+def test_it_ends_at_ctrl_c(shell):
     """Without a trace on the terminal."""
-    raw = Raw(home)
+    raw = Raw(shell)
     raw.process.send_signal(signal.SIGINT)
     code, out, err = raw.end()
     assert (code, out, err.strip()) == (130, b"", b"")
 
 
 @BOTH
-def test_a_killed_daemon_comes_back(home, modern):
+def test_a_killed_daemon_comes_back(shell, modern):
     """kill -9 between and during requests: the next ones are answered by a daemon that the client starts, and nothing is doubled."""
-    raw = Raw(home, "--write", modern=modern)
+    raw = Raw(shell, "--write", modern=modern)
     chat = raw.tool("append", text="number 0")["sessionId"]
     for round_ in range(1, 4):
         numbers = [
@@ -118,7 +118,7 @@ def test_a_killed_daemon_comes_back(home, modern):
         if round_ == 2:
             raw.answer(numbers[0])
             numbers = numbers[1:]
-        home.kill()
+        shell.kill()
         for number in numbers:
             assert not raw.answer(number)["result"].get("isError")
     quotes = [one["quote"] for one in raw.tool("read", sessionId=chat, maxTokens=50_000)["messages"]]
@@ -126,13 +126,13 @@ def test_a_killed_daemon_comes_back(home, modern):
 
 
 @BOTH
-def test_subscriptions(home, modern):
+def test_subscriptions(shell, modern):
     """A change by another client is told, also after a kill -9 of the daemon; a private session is silent; an unknown one is refused."""
-    with home.client() as daemon:
+    with shell.client() as daemon:
         chat, other = daemon.new(id="chat"), daemon.new(id="other")
         for one in (chat, other):
             one.append("user", "x")
-    raw = Raw(home, modern=modern)
+    raw = Raw(shell, modern=modern)
     uris = ["sessiond://session/chat", "sessiond://session/other"]
     if modern:
         raw.send(
@@ -150,15 +150,15 @@ def test_subscriptions(home, modern):
         found: str = raw.heard(updated)["params"]["uri"]
         return found
 
-    with home.client() as daemon:
+    with shell.client() as daemon:
         daemon.session("other").append("user", "y")
         assert told() == uris[1]
         daemon.session("other").update(tags=["private"])
         daemon.session("other").append("user", "hidden")
         daemon.session("chat").append("user", "y")
         assert told() == uris[0]
-    home.kill()
-    with home.client() as daemon:
+    shell.kill()
+    with shell.client() as daemon:
         daemon.session("chat").append("user", "z")
         assert told() == uris[0]
         daemon.session("other").update(tags=[])
@@ -171,19 +171,19 @@ def test_subscriptions(home, modern):
     assert raw.end()[0] == 0
 
 
-async def test_a_huge_session_takes_little_memory(home):
+async def test_a_huge_session_takes_little_memory(shell):
     """A session of 60 MB in large messages is searched, read and shown as a resource by a process that stays below 250 MB."""
-    with home.client() as daemon:
+    with shell.client() as daemon:
         chat = daemon.new(id="huge")
         for n in range(60):
             chat.append("tool", f"elephant {n} " + "lorem ipsum dolor\n" * 55_000, timeout_s=60)
-    async with served(home) as client:
+    async with served(shell) as client:
         for _ in range(3):
             assert (await ask(client, "search", query="elephant"))["hits"]
             assert (await ask(client, "read", sessionId="huge", around=30))["messages"][0]["seq"] == 30
             text = (await client.read_resource("sessiond://session/huge")).contents[0].text
             assert len(text) < 300_000
-        peak = max(_peak_kib(pid) for pid in _servers(str(home.path)))
+        peak = max(_peak_kib(pid) for pid in _servers(str(shell.path)))
     assert peak < 250 * 1024
 
 

@@ -15,7 +15,7 @@ STILL = "[autosave]\ninterval_s = 0\nidle_s = 0\n"
 
 
 @pytest.fixture
-def still(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
+def forked(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
     """A home whose daemon saves only when it is told to."""
     made = ForkedHome(zygote, tmp_path, STILL)
     made.start()
@@ -25,12 +25,12 @@ def still(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
 
 
 @pytest.fixture
-def connect(still: ForkedHome) -> Iterator[Callable[[], Pipeline]]:
+def connect(forked: ForkedHome) -> Iterator[Callable[[], Pipeline]]:
     """Makes connections to `still`, closed after the test."""
     made: list[Pipeline] = []
 
     def make() -> Pipeline:
-        made.append(Pipeline(still))
+        made.append(Pipeline(forked))
         return made[-1]
 
     yield make
@@ -44,15 +44,15 @@ def client(connect: Callable[[], Pipeline]) -> Pipeline:
 
 
 @pytest.fixture
-def again(still: ForkedHome, connect: Callable[[], Pipeline]) -> Callable[..., Pipeline]:
+def again(forked: ForkedHome, connect: Callable[[], Pipeline]) -> Callable[..., Pipeline]:
     """`again(kill=...)`: the daemon ends, by kill -9 or in good order, and starts again with nothing loaded; a new connection."""
 
     def restart(*, kill: bool = False) -> Pipeline:
         if kill:
-            still.kill()
+            forked.kill()
         else:
-            still.stop()
-        still.start()
+            forked.stop()
+        forked.start()
         return connect()
 
     return restart

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +27,7 @@ class Sleepy(Home):
 
 
 @pytest.fixture
-def home(tmp_path):
+def sleepy(tmp_path: Path) -> Iterator[Sleepy]:
     with Sleepy(tmp_path) as one:
         yield one
 
@@ -34,9 +36,9 @@ def said(client, text: str) -> dict:
     return client.call("session/append", sessionId="s", messages=[{"role": "user", "content": text}])
 
 
-def test_another_connection_sees_what_was_answered(home):
+def test_another_connection_sees_what_was_answered(sleepy):
     """In every way to ask: a page, a list, a search, opening it, its state, and the same from the same connection."""
-    one, other = home.client(), home.client()
+    one, other = sleepy.client(), sleepy.client()
     one.call("session/new", sessionId="s")
     for number in range(20):
         assert said(one, f"word{number}")["seq"] == number + 1
@@ -53,18 +55,18 @@ def test_another_connection_sees_what_was_answered(home):
             assert one.call("session/list")["sessions"][0]["messageCount"] == number + 1
 
 
-def test_a_save_of_everything_finds_what_was_answered(home):
+def test_a_save_of_everything_finds_what_was_answered(sleepy):
     """It looks at what is dirty in the turn in which it is read."""
-    one, other = home.client(), home.client()
+    one, other = sleepy.client(), sleepy.client()
     one.call("session/new", sessionId="s")
     for number in range(5):
         said(one, f"word {number}")
         assert [saved["sessionId"] for saved in other.call("session/save")["saved"]] == ["s"]
 
 
-def test_who_has_it_open_is_told_without_asking(home):
+def test_who_has_it_open_is_told_without_asking(sleepy):
     """Another one who has it open waits for the change, so the loop hears of it at once."""
-    one, other = home.client(), home.client()
+    one, other = sleepy.client(), sleepy.client()
     one.call("session/new", sessionId="s")
     other.call("session/open", sessionId="s")
     for number in range(10):
@@ -73,35 +75,35 @@ def test_who_has_it_open_is_told_without_asking(home):
         assert change["seq"] == number + 1
 
 
-def test_what_was_answered_is_saved_when_the_daemon_stops(home):
+def test_what_was_answered_is_saved_when_the_daemon_stops(sleepy):
     """A stop finds an answer that the loop has not heard of."""
-    one = home.client()
+    one = sleepy.client()
     one.call("session/new", sessionId="s")
     said(one, "the last word")
-    home.stop()
-    assert any("the last word" in path.read_text() for path in home.path.rglob("*.jsonl"))
+    sleepy.stop()
+    assert any("the last word" in path.read_text() for path in sleepy.path.rglob("*.jsonl"))
 
 
-def test_a_session_that_was_just_loaded(home):
+def test_a_session_that_was_just_loaded(sleepy):
     """Its first append is seen by a save of everything, and by lists, over another connection."""
-    one, other = home.client(), home.client()
+    one, other = sleepy.client(), sleepy.client()
     for number in range(8):
         name = f"cold{number}"
         one.call("session/new", sessionId=name, messages=[{"role": "user", "content": "before"}])
         one.call("session/save")
         one.call("session/close", sessionId=name)
-    home.stop()
-    home.start()
-    one, other = home.client(), home.client()
+    sleepy.stop()
+    sleepy.start()
+    one, other = sleepy.client(), sleepy.client()
     for number in range(8):
         name = f"cold{number}"
         one.call("session/append", sessionId=name, messages=[{"role": "user", "content": "after"}])
         assert [saved["sessionId"] for saved in other.call("session/save")["saved"]] == [name]
 
 
-def test_those_who_wait_behind_an_append_are_woken(home):
+def test_those_who_wait_behind_an_append_are_woken(sleepy):
     """Requests that come while it is made durable: on the same session or another, over the same connection or another."""
-    one, other = home.client(), home.client()
+    one, other = sleepy.client(), sleepy.client()
     one.call("session/new", sessionId="s")
     one.call("session/new", sessionId="t")
     message = [{"role": "user", "content": "x"}]

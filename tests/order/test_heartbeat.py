@@ -77,7 +77,7 @@ class Steps:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[WatchedHome]:
+def watched(tmp_path: Path) -> Iterator[WatchedHome]:
     made = WatchedHome(tmp_path, STILL + "[limits]\nsettle_s = 0.02\n")
     yield made
     made.forget_clients()
@@ -116,26 +116,26 @@ def edits(client: Pipeline, steps: Steps, file: LongFile, word: str) -> None:
     steps.done("a thousand lines less")
 
 
-def test_10_an_outside_edit_of_40_000_messages_stalls_nobody(home: WatchedHome) -> None:
+def test_10_an_outside_edit_of_40_000_messages_stalls_nobody(watched: WatchedHome) -> None:
     """An open session of 40,000 messages is edited from outside: no callback of the loop takes 50 ms."""
-    file = LongFile(home.path / "data" / "sessions" / "a.jsonl", 40_000)
-    client = begun(home, "39999th")
+    file = LongFile(watched.path / "data" / "sessions" / "a.jsonl", 40_000)
+    client = begun(watched, "39999th")
     client.call("session/open", sessionId="a")
     client.call("session/read", sessionId="a", since=0, limit=1)
-    steps = Steps(home, client)
-    home.stalls()
+    steps = Steps(watched, client)
+    watched.stalls()
     edits(client, steps, file, "wxrd")
     assert not steps.stalled, "\n".join(steps.stalled)
 
 
 @pytest.mark.timeout(400)
-def test_nothing_that_is_done_to_100_000_messages_stalls_the_loop(home: WatchedHome, tmp_path: Path) -> None:
+def test_nothing_that_is_done_to_100_000_messages_stalls_the_loop(watched: WatchedHome, tmp_path: Path) -> None:
     """A file of 100,000 messages is found and opened, edited from outside, searched, saved, cut, forked, deleted, restored and
     imported: no callback of the loop takes 50 ms.
     """
-    file = LongFile(home.path / "data" / "sessions" / "a.jsonl", 100_000)
-    client = begun(home, "99999th")
-    steps = Steps(home, client)
+    file = LongFile(watched.path / "data" / "sessions" / "a.jsonl", 100_000)
+    client = begun(watched, "99999th")
+    steps = Steps(watched, client)
 
     def step(name: str, method: str, /, **params: object) -> None:
         client.call(method, **params)

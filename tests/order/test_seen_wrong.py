@@ -23,7 +23,7 @@ Again = Callable[..., Pipeline]
     ("method", "params", "left"), [("session/truncate", {"afterSeq": 3}, ["m1", "m2", "m3"]), ("session/clear", {}, [])]
 )
 def test_01_no_append_overtakes_a_cut_of_a_large_session(
-    still: ForkedHome, client: Pipeline, again: Again, method: str, params: dict[str, Any], left: list[str]
+    forked: ForkedHome, client: Pipeline, again: Again, method: str, params: dict[str, Any], left: list[str]
 ) -> None:
     """`truncate` or `clear` and then `append`, sent without waiting to a session of more than 4 MiB that is not loaded: the append
     stays.
@@ -31,7 +31,7 @@ def test_01_no_append_overtakes_a_cut_of_a_large_session(
     client.call("session/new", sessionId="a", messages=[user(f"m{n}", "x" * 1000) for n in range(1, LARGE + 1)])
     client.call("session/save")
     client = again()
-    assert (still.path / "data" / "sessions" / "a.jsonl").stat().st_size > 4 << 20
+    assert (forked.path / "data" / "sessions" / "a.jsonl").stat().st_size > 4 << 20
     answers = client.burst(on("a", method, **params), append("a", user("after")))
     assert kinds(answers) == ["ok", "ok"]
     assert ids(client.everything("a")) == [*left, "after"]

@@ -27,12 +27,12 @@ def slow_to_empty(home: ForkedHome, client: Pipeline, name: str) -> None:
 
 @pytest.mark.parametrize("who", ["the same client", "another client"])
 def test_05_a_permanent_delete_strikes_out_no_later_session(
-    still: ForkedHome, connect: Callable[[], Pipeline], again: Callable[..., Pipeline], who: str
+    forked: ForkedHome, connect: Callable[[], Pipeline], again: Callable[..., Pipeline], who: str
 ) -> None:
     """A session that is made while one of the same id is deleted for ever, and was acknowledged, is there after kill -9."""
     deleter = connect()
     maker = deleter if who == "the same client" else connect()
-    slow_to_empty(still, deleter, "a")
+    slow_to_empty(forked, deleter, "a")
     deleter.call("session/new", sessionId="a", messages=[user("old")])
     deleted = deleter.send("session/delete", {"sessionId": "a", "permanent": True})
     made: dict[str, Any] = {"error": {"data": {"kind": "alreadyExists"}}}

@@ -185,11 +185,11 @@ def test_14_a_streamed_message_may_be_sent_again_after_a_kill(
     assert [message["content"] for message in client.everything("a")] == ["m1", "one two"]
 
 
-def test_16_a_refusal_names_a_seq_that_the_session_has(still: ForkedHome, connect: Callable[[], Pipeline]) -> None:
+def test_16_a_refusal_names_a_seq_that_the_session_has(forked: ForkedHome, connect: Callable[[], Pipeline]) -> None:
     """Beside an append in the same write that is too large to be recorded, a `conflict` names the seq that the session has."""
-    still.kill()
-    still.configure("[autosave]\ninterval_s = 0\nidle_s = 0\n[limits]\nrecord_bytes = 65536\n")
-    still.start()
+    forked.kill()
+    forked.configure("[autosave]\ninterval_s = 0\nidle_s = 0\n[limits]\nrecord_bytes = 65536\n")
+    forked.start()
     client = connect()
     client.call("session/new", sessionId="a", messages=[user("m1")])
     too_large, *refused = client.burst(

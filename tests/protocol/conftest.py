@@ -13,22 +13,22 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A home whose daemon serves all tests of the module."""
     with Home(tmp_path_factory.mktemp("h")) as home:
         yield home
 
 
 @pytest.fixture
-def client(house: Home) -> Iterator[Client]:
-    made = house.client()
+def client(home: Home) -> Iterator[Client]:
+    made = home.client()
     yield made
     made.close()
 
 
 @pytest.fixture
-def other(house: Home) -> Iterator[Client]:
-    made = house.client()
+def other(home: Home) -> Iterator[Client]:
+    made = home.client()
     yield made
     made.close()
 

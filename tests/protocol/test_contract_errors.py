@@ -47,11 +47,11 @@ APPEND = '{"jsonrpc":"2.0","id":5,"method":"session/append","params":{"sessionId
         (b'{"jsonrpc":"2.0","id":7,"method":"session/nonsense"}\n', -32601, 7),
     ],
 )  # fmt: skip
-def test_bad_messages(house, data, code, number):
+def test_bad_messages(home, data, code, number):
     """Each is answered with its code, its id where it has one, a kind; and the connection continues."""
     answers = lines(
         say(
-            house.connect(),
+            home.connect(),
             b'{"jsonrpc":"2.0","id":0,"method":"daemon/hello"}\n' + data + line(request(99, "daemon/hello")),
         )
     )
@@ -63,21 +63,21 @@ def test_bad_messages(house, data, code, number):
     assert "result" in by_id[99]
 
 
-def test_depth(client, session, house):
+def test_depth(client, session, home):
     """A message of depth 100 is taken and given back, 101 is parseError."""
     sid = session()
     # object, params, messages, message, content: five levels above
     good, bad = (APPEND % (sid, nested(depth)) for depth in (95, 96))
-    assert "result" in lines(say(house.connect(), good.encode()))[0]
-    assert lines(say(house.connect(), bad.encode()))[0]["error"]["data"]["kind"] == "parseError"
+    assert "result" in lines(say(home.connect(), good.encode()))[0]
+    assert lines(say(home.connect(), bad.encode()))[0]["error"]["data"]["kind"] == "parseError"
     content = client.call("session/read", sessionId=sid)["messages"][0]["content"]
     assert json.dumps(content).replace(" ", "") == "[" + nested(95) + "]"
 
 
-def test_duplicate_keys(house, client, session):
+def test_duplicate_keys(home, client, session):
     """Of duplicate keys the last wins."""
     sid = session()
-    say(house.connect(), (APPEND % (sid, '{"a":1,"a":2}')).encode())
+    say(home.connect(), (APPEND % (sid, '{"a":1,"a":2}')).encode())
     assert client.call("session/read", sessionId=sid)["messages"][0]["content"] == [{"a": 2}]
 
 
@@ -96,9 +96,9 @@ def test_duplicate_keys(house, client, session):
         (b"X-Long: " + b"x" * 9000, "tooLarge"),
     ],
 )
-def test_a_broken_stream(house, client, data, kind):
+def test_a_broken_stream(home, client, data, kind):
     """A stream that can no longer be followed gets an error and is closed; other clients do not notice."""
-    with house.connect() as sock:
+    with home.connect() as sock:
         sock.sendall(data)
         (answer,) = frames(until_end(sock))
     assert answer["id"] is None
@@ -107,10 +107,10 @@ def test_a_broken_stream(house, client, data, kind):
     assert client.call("daemon/hello")
 
 
-def test_a_stream_that_breaks_keeps_what_was_asked_before(house):
+def test_a_stream_that_breaks_keeps_what_was_asked_before(home):
     """Earlier requests are answered before the connection ends."""
     body = json.dumps(request(1, "daemon/hello")).encode()
-    with house.connect() as sock:
+    with home.connect() as sock:
         sock.sendall(b"Content-Length: %d\r\n\r\n%brubbish\r\n\r\n" % (len(body), body))
         answers = {answer["id"]: answer for answer in frames(until_end(sock))}
     assert answers[1]["result"]["protocolVersion"] == 1
@@ -138,11 +138,11 @@ def test_every_error_names_its_kind_and_field(client, session):
         assert field.split(".")[-1] in error["message"]
 
 
-def test_rubbish_disturbs_nobody(house, client, session):
+def test_rubbish_disturbs_nobody(home, client, session):
     """While others send all kinds of garbage, an append succeeds."""
     sid = session()
     for number in range(20):
-        with house.connect() as sock:
+        with home.connect() as sock:
             sock.sendall([b"\x00" * 100, b"{" * 5000 + b"\n", b"Content-Length: 10\r\n\r\n{", b'{"id":'][number % 4])
             assert (
                 client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "x"}])["seq"]

@@ -53,7 +53,7 @@ def test_initialize_twice(client):
     assert client.call("daemon/hello")["protocolVersion"] == 1
 
 
-def test_shutdown_and_exit_end_the_connection_only(house, other):
+def test_shutdown_and_exit_end_the_connection_only(home, other):
     """After shutdown only exit is left; exit closes this connection and leaves the daemon."""
     talk = (
         framed(request(1, "initialize", params={"capabilities": {}}))
@@ -62,21 +62,21 @@ def test_shutdown_and_exit_end_the_connection_only(house, other):
         + framed({"jsonrpc": "2.0", "method": "exit"})
         + framed(request(4, "daemon/hello"))
     )
-    answers = {one["id"]: one for one in frames(say(house.connect(), talk))}
+    answers = {one["id"]: one for one in frames(say(home.connect(), talk))}
     assert answers[2]["result"] is None
     assert answers[3]["error"]["code"] == -32600
     assert 4 not in answers
-    assert other.call("daemon/hello")["pid"] == house.process.pid
+    assert other.call("daemon/hello")["pid"] == home.process.pid
 
 
-def test_hello(client, house):
+def test_hello(client, home):
     """daemon/hello has exactly its four fields."""
     hello = client.call("daemon/hello")
     assert set(hello) == {"protocolVersion", "version", "pid", "instanceId"}
-    assert (hello["protocolVersion"], hello["pid"]) == (1, house.process.pid)
+    assert (hello["protocolVersion"], hello["pid"]) == (1, home.process.pid)
 
 
-def test_status(client, house):
+def test_status(client, home):
     """daemon/status has every field of the contract."""
     status = client.call("daemon/status")
     named = {
@@ -85,13 +85,13 @@ def test_status(client, house):
     }  # fmt: skip
     assert named <= set(status)
     assert TIME.fullmatch(status["startedAt"])
-    assert status["dataDir"] == str(house.path / "data")
+    assert status["dataDir"] == str(home.path / "data")
     assert (status["tcp"], status["ws"], status["readOnly"]) == (None, None, None)
     [store] = status["stores"]
     assert (store["name"], store["format"], store["path"]) == (
         "default",
         "jsonl",
-        str(house.path / "data" / "sessions"),
+        str(home.path / "data" / "sessions"),
     )
     assert isinstance(store["sessions"], int)
     assert {"bytes", "lsn"} <= set(status["journal"])

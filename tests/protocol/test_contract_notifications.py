@@ -64,12 +64,12 @@ def test_restore_flag(client, session):
     assert changed["changes"][0]["values"] == {"panel": {"a": [1]}}
 
 
-def test_an_outside_edit_is_merged_and_told_once(client, other, session, house):
+def test_an_outside_edit_is_merged_and_told_once(client, other, session, home):
     """A line added and one removed by hand: session/reloaded for those attached, once; what went is in the trash."""
     sid = session("a", "b", "c")
     client.call("session/save", sessionId=sid)
     other.call("session/open", sessionId=sid)
-    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    path = home.path / "data" / "sessions" / f"{sid}.jsonl"
     lines = [line for line in path.read_text().splitlines() if '"content":"b"' not in line]
     path.write_text("\n".join([*lines, '{"role": "user", "content": "by hand"}']) + "\n")
     told = other.notification("session/reloaded")
@@ -88,11 +88,11 @@ def test_an_outside_edit_is_merged_and_told_once(client, other, session, house):
     )
 
 
-def test_an_edit_found_on_open_is_told_once(client, other, session, house):
+def test_an_edit_found_on_open_is_told_once(client, other, session, home):
     """A client that opens right after an edit gets the new content, and the others hear of it once."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
-    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    path = home.path / "data" / "sessions" / f"{sid}.jsonl"
     with path.open("a") as file:
         file.write('{"role": "user", "content": "by hand"}\n')
     assert [one["content"] for one in other.call("session/open", sessionId=sid)["messages"]] == ["a", "by hand"]
@@ -115,32 +115,32 @@ def test_an_edit_found_on_open_is_told_once(client, other, session, house):
         ({"sessionId": "p", "seq": "x"}, None),
     ],
 )
-def test_an_odd_parent_in_a_file_harms_nobody(client, session, house, written, shown):
+def test_an_odd_parent_in_a_file_harms_nobody(client, session, home, written, shown):
     """A file may have anything there: the session is listed and opened, and its parent is shown if it is valid."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
-    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    path = home.path / "data" / "sessions" / f"{sid}.jsonl"
     header, rest = path.read_bytes().split(b"\n", 1)
     path.write_bytes(json.dumps({**json.loads(header), "parent": written}).encode() + b"\n" + rest)
     assert client.call("session/open", sessionId=sid)["session"]["parent"] == shown
     assert {one["sessionId"]: one["parent"] for one in client.call("session/list")["sessions"]}[sid] == shown
 
 
-def test_a_deleted_file_is_told(client, session, house):
+def test_a_deleted_file_is_told(client, session, home):
     """The file is removed: session/deleted, and the known content is in the trash."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
-    os.unlink(house.path / "data" / "sessions" / f"{sid}.jsonl")
+    os.unlink(home.path / "data" / "sessions" / f"{sid}.jsonl")
     assert client.notification("session/deleted") == {"sessionId": sid}
     assert client.fails("session/open", sessionId=sid)["code"] == -31001
     assert client.call("session/restore", sessionId=sid)["session"]["messageCount"] == 1
 
 
-def test_touching_a_file_is_nothing(client, session, house):
+def test_touching_a_file_is_nothing(client, session, home):
     """The same content with another mtime is not a change."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
-    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    path = home.path / "data" / "sessions" / f"{sid}.jsonl"
     os.utime(path)
     path.write_bytes(path.read_bytes())
     assert client.call("session/open", sessionId=sid)["session"]["seq"] == 1
@@ -170,13 +170,13 @@ def test_a_slow_reader_resyncs(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["since", "new connection"])
-def test_open_while_others_write(house, sid, how):
+def test_open_while_others_write(home, sid, how):
     """A client that opens with `since` while three others write gets every change exactly once: in the answer, or after it."""
-    house.client().call("session/new", sessionId=sid, name="x")
+    home.client().call("session/new", sessionId=sid, name="x")
     stop = threading.Event()
 
     def write(number: int) -> None:
-        client = house.client()
+        client = home.client()
         count = 0
         while not stop.is_set():
             client.call(
@@ -188,7 +188,7 @@ def test_open_while_others_write(house, sid, how):
     for writer in writers:
         writer.start()
     try:
-        reader, known, seen = house.client(), 0, []
+        reader, known, seen = home.client(), 0, []
         rounds = 0
         while rounds < 25 or len(seen) < 150:
             rounds += 1
@@ -201,7 +201,7 @@ def test_open_while_others_write(house, sid, how):
             seqs += [params["seq"] for method, params in reader.notifications if method == "session/changed"]
             if how != "since":
                 reader.close()
-                reader = house.client()
+                reader = home.client()
             reader.notifications.clear()
             seen += seqs
             known = seen[-1] if seen else known

@@ -146,15 +146,15 @@ def test_export(client, session, tmp_path, fmt):
     assert client.call("session/export", sessionId=sid, format=fmt, path=str(path), overwrite=True) == told
 
 
-def test_export_never_into_our_own_folders(client, session, house, tmp_path):
+def test_export_never_into_our_own_folders(client, session, home, tmp_path):
     """Neither directly nor by a link or `..`; a path that is not absolute is refused too."""
     sid = session("x")
-    (tmp_path / "link").symlink_to(house.path / "data")
+    (tmp_path / "link").symlink_to(home.path / "data")
     for path in (
-        f"{house.path}/data/x",
-        f"{house.path}/data/sessions/{sid}.jsonl",
+        f"{home.path}/data/x",
+        f"{home.path}/data/sessions/{sid}.jsonl",
         f"{tmp_path}/link/x",
-        f"{house.path}/data/../data/x",
+        f"{home.path}/data/../data/x",
         "x",
         str(tmp_path),
     ):

@@ -16,10 +16,10 @@ def kinds(answers) -> list[str]:
     return [answer["error"]["data"]["kind"] if "error" in answer else "ok" for answer in answers]
 
 
-def test_open_while_new(house, sid):
+def test_open_while_new(home, sid):
     """A client that opens a session while another creates it gets all of it or sessionNotFound, and hears every later change."""
     for number in range(20):
-        maker, guest = house.client(), house.client()
+        maker, guest = home.client(), home.client()
         name = f"{sid}-{number}"
         making = maker.send("session/new", {"sessionId": name, "messages": [{"role": "user", "content": "first"}]})
         opened = ask(guest, "session/open", sessionId=name)
@@ -38,9 +38,9 @@ def test_open_while_new(house, sid):
         guest.close()
 
 
-def test_twelve_make_the_same(house, sid):
+def test_twelve_make_the_same(home, sid):
     """Of twelve that make one id at once one succeeds, the others are told alreadyExists."""
-    clients = [house.client() for _ in range(12)]
+    clients = [home.client() for _ in range(12)]
     numbers = [client.send("session/new", {"sessionId": sid, "name": str(n)}) for n, client in enumerate(clients)]
     answers = [client.answer(number) for client, number in zip(clients, numbers, strict=True)]
     assert sorted(kinds(answers)) == ["alreadyExists"] * 11 + ["ok"]
@@ -48,11 +48,11 @@ def test_twelve_make_the_same(house, sid):
         client.close()
 
 
-def test_append_while_delete(house, sid):
+def test_append_while_delete(home, sid):
     """Each append is answered; what was acknowledged is in the trash or in the session; nobody waits for ever."""
     for number in range(10):
         name = f"{sid}-{number}"
-        deleter, writer = house.client(), house.client()
+        deleter, writer = home.client(), home.client()
         deleter.call("session/new", sessionId=name, messages=[{"role": "user", "content": "x"}])
         asked = [
             writer.send(
@@ -78,15 +78,15 @@ def test_append_while_delete(house, sid):
         writer.close()
 
 
-def test_cuts_deletes_and_restores_at_once(house, sid):
+def test_cuts_deletes_and_restores_at_once(home, sid):
     """Clear, truncate, delete, restore, save, fork and new of one session by eight clients at once: every request is answered
     with a result or an honest error, and the session can be used afterwards.
     """
-    house.client().call("session/new", sessionId=sid, messages=[{"role": "user", "content": "x"}])
+    home.client().call("session/new", sessionId=sid, messages=[{"role": "user", "content": "x"}])
     honest = {"ok", "sessionNotFound", "alreadyExists", "conflict"}
 
     def hammer(number: int) -> list[str]:
-        client, found = house.client(), []
+        client, found = home.client(), []
         for turn in range(25):
             method, params = [
                 ("session/append", {"messages": [{"role": "user", "content": f"{number}-{turn}"}]}), ("session/clear", {}),
@@ -102,7 +102,7 @@ def test_cuts_deletes_and_restores_at_once(house, sid):
         results = [kind for found in pool.map(hammer, range(8)) for kind in found]
     assert len(results) == 200
     assert set(results) <= honest
-    client = house.client()
+    client = home.client()
     if "error" in ask(client, "session/open", sessionId=sid):
         client.call("session/new", sessionId=sid)
     seq = client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "end"}])["seq"]
@@ -113,9 +113,9 @@ def test_cuts_deletes_and_restores_at_once(house, sid):
     client.close()
 
 
-def test_clear_while_a_reply_streams(house, sid):
+def test_clear_while_a_reply_streams(home, sid):
     """The stream of a message that was cleared ends with invalidParams; the writer's leaving later disturbs nothing."""
-    writer, other = house.client(), house.client()
+    writer, other = home.client(), home.client()
     writer.call(
         "session/new", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "", "status": "streaming"}]
     )
@@ -180,9 +180,9 @@ def test_outside_edits_while_clients_append(tmp_path):
         assert sorted(found) == sorted(["first", *acknowledged, *by_hand])
 
 
-def test_a_cancelled_new_or_save_leaves_all_in_order(house, sid):
+def test_a_cancelled_new_or_save_leaves_all_in_order(home, sid):
     """$/cancelRequest at any moment: the answer says what is so, and a repetition works."""
-    client = house.client()
+    client = home.client()
     for number in range(30):
         name = f"{sid}-{number}"
         made = client.send(
@@ -197,6 +197,6 @@ def test_a_cancelled_new_or_save_leaves_all_in_order(house, sid):
         assert set(kinds([client.answer(saved)])) <= {"ok", "cancelled"}
         client.call("session/append", sessionId=name, messages=[{"id": "y", "role": "user", "content": "y"}])
         client.call("session/save", sessionId=name)
-        content = (house.path / "data" / "sessions" / f"{name}.jsonl").read_text()
+        content = (home.path / "data" / "sessions" / f"{name}.jsonl").read_text()
         assert (content.count('"content":"x"'), content.count('"content":"y"')) == (1, 1)
     client.close()

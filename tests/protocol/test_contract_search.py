@@ -21,8 +21,8 @@ MESSAGES = [
 
 
 @pytest.fixture(scope="module")
-def asker(house):
-    client = house.client()
+def asker(home):
+    client = home.client()
     client.call("session/new", sessionId="s", name="Namesake plans", tags=["Work"], model="claude-opus-4", cwd="/home/me/proj", messages=MESSAGES)  # fmt: skip
     client.call("note/append", sessionId="s", heading="Decisions", content="noteword")
     client.call("session/new", sessionId="t", messages=[{"id": "other", "role": "user", "content": "brown bread"}])

@@ -111,11 +111,11 @@ def test_open_since_before_a_cut(client, session):
     assert [change["kind"] for change in changes] == ["cleared"]
 
 
-def test_close_saves(client, session, house):
+def test_close_saves(client, session, home):
     """After the last close the file has everything; closing twice is nothing."""
     sid = session("a", "b")
     assert client.call("session/close", sessionId=sid) == {}
-    lines = (house.path / "data" / "sessions" / f"{sid}.jsonl").read_text().splitlines()
+    lines = (home.path / "data" / "sessions" / f"{sid}.jsonl").read_text().splitlines()
     assert words(json.loads(line) for line in lines[1:3]) == ["a", "b"]
     assert client.call("session/close", sessionId=sid) == {}
     assert client.call("session/open", sessionId=sid)["session"]["dirty"] is False
@@ -253,10 +253,10 @@ def test_extend_as_a_notification(client, other, session):
     assert heard == "0123456789" * 2
 
 
-def test_a_writer_that_leaves_is_interrupted_and_may_be_resumed(house, client, session):
+def test_a_writer_that_leaves_is_interrupted_and_may_be_resumed(home, client, session):
     """Its message is finished as interrupted; extend resumes it."""
     sid = session("q")
-    writer = house.client()
+    writer = home.client()
     writer.call(
         "session/append",
         sessionId=sid,
@@ -369,7 +369,7 @@ def test_update(client, session):
         assert error["data"]["field"].startswith(next(iter(wrong)))
 
 
-def test_clear(client, other, session, house):
+def test_clear(client, other, session, home):
     """Messages and summary go, the id, name, state and notes stay, seq continues; what was there is in the trash."""
     sid = session("a", "b", name="n")
     client.call("session/update", sessionId=sid, summary="s")
@@ -442,11 +442,11 @@ def test_fork(client, session):
 # delete, restore, save
 
 
-def test_delete_and_restore(client, other, session, house):
+def test_delete_and_restore(client, other, session, home):
     """Into the trash and back, byte for byte; those attached are told; restore of an id in use is alreadyExists."""
     sid = session("a", "b")
     client.call("session/save", sessionId=sid)
-    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    path = home.path / "data" / "sessions" / f"{sid}.jsonl"
     before = path.read_bytes()
     other.call("session/open", sessionId=sid)
     assert client.call("session/delete", sessionId=sid) == {}
@@ -466,7 +466,7 @@ def test_delete_and_restore(client, other, session, house):
     assert client.fails("session/restore", sessionId=sid)["code"] == -31007
 
 
-def test_delete_for_ever(client, session, house):
+def test_delete_for_ever(client, session, home):
     """permanent leaves no byte of it in any file of the daemon."""
     sid = session("zebrafish-secret")
     client.call("session/save", sessionId=sid)
@@ -474,7 +474,7 @@ def test_delete_for_ever(client, session, house):
     assert client.fails("session/restore", sessionId=sid)["code"] == -31001
     assert client.call("session/search", query="zebrafish")["hits"] == []
     holding = [
-        str(path) for path in (house.path / "data").rglob("*") if path.is_file() and b"zebrafish" in path.read_bytes()
+        str(path) for path in (home.path / "data").rglob("*") if path.is_file() and b"zebrafish" in path.read_bytes()
     ]
     assert holding == []
 
@@ -487,20 +487,20 @@ def test_delete_from_the_trash_for_ever(client, session):
     assert client.fails("session/restore", sessionId=sid)["code"] == -31001
 
 
-def test_save(client, other, session, house):
+def test_save(client, other, session, home):
     """The file is current when answered; bytes is its size; those attached are told."""
     sid = session("a")
     other.call("session/open", sessionId=sid)
     [saved] = client.call("session/save", sessionId=sid)["saved"]
     assert saved == {
         "sessionId": sid,
-        "path": str(house.path / "data" / "sessions" / f"{sid}.jsonl"),
+        "path": str(home.path / "data" / "sessions" / f"{sid}.jsonl"),
         "bytes": saved["bytes"],
     }
     told = other.notification("session/saved")
     assert {key: told[key] for key in saved} == saved
     assert set(told) == {"sessionId", "path", "bytes", "savedAt"}
-    content = (house.path / "data" / "sessions" / f"{sid}.jsonl").read_bytes()
+    content = (home.path / "data" / "sessions" / f"{sid}.jsonl").read_bytes()
     assert len(content) == saved["bytes"]
     assert b'"content":"a"' in content
     assert client.call("session/open", sessionId=sid)["session"]["dirty"] is False

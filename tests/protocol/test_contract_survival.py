@@ -167,9 +167,9 @@ def test_malformed_lines(tmp_path):
 
 
 @pytest.mark.parametrize("make", ["fifo", "folder", "dangling"])
-def test_no_regular_file(house, client, make):
+def test_no_regular_file(home, client, make):
     """What is not a regular file is badFile at once; nothing hangs, nothing is replaced."""
-    path = house.path / "data" / "sessions" / f"{make}.jsonl"
+    path = home.path / "data" / "sessions" / f"{make}.jsonl"
     if make == "fifo":
         os.mkfifo(path)
     elif make == "folder":
@@ -183,10 +183,10 @@ def test_no_regular_file(house, client, make):
     assert os.path.lexists(path)
 
 
-def test_files_and_folders_are_private(house, client, session):
+def test_files_and_folders_are_private(home, client, session):
     """The daemon's own files are 0600, its folders 0700."""
     client.call("session/save", sessionId=session("a"))
-    for path in [house.path / "data", *(house.path / "data").rglob("*")]:
+    for path in [home.path / "data", *(home.path / "data").rglob("*")]:
         if path.is_symlink() or path.is_fifo() or path.name in ("fifo.jsonl", "folder.jsonl"):
             continue
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
@@ -195,14 +195,14 @@ def test_files_and_folders_are_private(house, client, session):
 # Starting
 
 
-def test_another_daemon_owns_the_folder(house):
+def test_another_daemon_owns_the_folder(home):
     """`serve` says whose it is, in one line, and what to do; the owner continues."""
-    done = said(house.path, "serve")
+    done = said(home.path, "serve")
     assert done.returncode != 0
-    assert str(house.process.pid) in done.stderr
+    assert str(home.process.pid) in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "sessiond stop" in done.stderr
-    assert house.client().call("daemon/hello")["pid"] == house.process.pid
+    assert home.client().call("daemon/hello")["pid"] == home.process.pid
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def same(a, b) -> bool:
     return type(a) is type(b) and a == b
 
 
-def test_session_info(client, sid, house):
+def test_session_info(client, sid, home):
     """A SessionInfo has exactly the fields of the contract; a new session's are empty."""
     info = client.call("session/new", sessionId=sid)["session"]
     assert set(info) == INFO
@@ -38,7 +38,7 @@ def test_session_info(client, sid, house):
     expected = {
         "sessionId": sid, "name": None, "model": None, "messageCount": 0, "seq": 0, "store": "default", "format": "jsonl", "cwd": None, "tags": [],
         "archived": False, "summary": None, "parent": None, "metadata": {}, "attached": 1, "dirty": True,
-        "path": str(house.path / "data" / "sessions" / f"{sid}.jsonl"),
+        "path": str(home.path / "data" / "sessions" / f"{sid}.jsonl"),
     }  # fmt: skip
     assert {key: info[key] for key in expected} == expected
 

@@ -31,7 +31,7 @@ PROGRAM = '#!/bin/sh\nprintf "%s\\n" "$PWD" "$@"\n'
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def user_home(tmp_path: Path) -> Path:
     """With a `claude` that says where it was started, and how."""
     path = tmp_path / "a home"
     (path / "bin").mkdir(parents=True)
@@ -42,8 +42,8 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shell(home: Path) -> Iterator[Shell]:
-    made = Shell(HOME=str(home), PATH=f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
+def shell(user_home: Path) -> Iterator[Shell]:
+    made = Shell(HOME=str(user_home), PATH=f"{user_home / 'bin'}{os.pathsep}{os.environ['PATH']}")
     yield made
     made.close()
 
@@ -67,13 +67,13 @@ def test_the_command_names_every_target() -> None:
     assert TOOLS == NAMES
 
 
-def test_a_shell_completes_tools(shell: Shell, home: Path) -> None:
+def test_a_shell_completes_tools(shell: Shell, user_home: Path) -> None:
     """Those that are not installed say so where the shell shows it."""
     shell.env |= {
         "_SESSIOND_COMPLETE": "zsh_complete",
         "COMP_WORDS": "sessiond resume x --in c",
         "COMP_CWORD": "4",
-        "PATH": str(home / "bin"),
+        "PATH": str(user_home / "bin"),
     }
     parts = shell().out.split("\n")
     assert list(zip(parts[1::3], parts[2::3], strict=False)) == [
@@ -81,13 +81,13 @@ def test_a_shell_completes_tools(shell: Shell, home: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_document(shell: Shell, home: Path) -> None:
-    session_id = new(shell, MESSAGES, name="Locks", cwd=str(home / "work"))
+def test_the_document(shell: Shell, user_home: Path) -> None:
+    session_id = new(shell, MESSAGES, name="Locks", cwd=str(user_home / "work"))
     done = shell("resume", session_id, "--in", "claude", "--json")
     assert done.code == 0, done
     found = done.json
     assert found.keys() == {"sessionId", "tool", "id", "path", "cwd", "command", "lost", "messages"}
-    assert (found["sessionId"], found["tool"], found["cwd"]) == (session_id, "claude", str(home / "work"))
+    assert (found["sessionId"], found["tool"], found["cwd"]) == (session_id, "claude", str(user_home / "work"))
     assert found["command"] == ["claude", "--resume", found["id"]]
     assert found["lost"] == [{"what": "system prompts", "count": 1}, {"what": "thinking", "count": 1}]
     assert found["messages"] == 6
@@ -99,24 +99,24 @@ def test_the_document(shell: Shell, home: Path) -> None:
     assert "not copied: 1 × thinking\n" in said.err
 
 
-def test_run_starts_the_program_in_the_folder(shell: Shell, home: Path) -> None:
-    session_id = new(shell, MESSAGES, cwd=str(home / "work"))
+def test_run_starts_the_program_in_the_folder(shell: Shell, user_home: Path) -> None:
+    session_id = new(shell, MESSAGES, cwd=str(user_home / "work"))
     place, *arguments = shell("resume", session_id, "--in", "claude", "--run").out.splitlines()
-    assert place == str(home / "work")
+    assert place == str(user_home / "work")
     assert arguments[0] == "--resume"
 
 
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 
 
-def test_run_asks_before_a_picture_is_left_out(shell: Shell, home: Path, tmp_path: Path) -> None:
+def test_run_asks_before_a_picture_is_left_out(shell: Shell, user_home: Path, tmp_path: Path) -> None:
     """In a terminal, before anything is written: the tool takes the screen, and what was said on it is gone. `-y`, or a
     session without such a loss, starts it at once."""
-    (home / "bin" / "cline").write_text('#!/bin/sh\necho "started: $1"\n')
-    (home / "bin" / "cline").chmod(0o755)
-    session_id = new(shell, [{"role": "user", "content": [text("See this."), PICTURE]}], cwd=str(home / "work"))
-    plain = new(shell, MESSAGES, cwd=str(home / "work"))
-    before = written(home)
+    (user_home / "bin" / "cline").write_text('#!/bin/sh\necho "started: $1"\n')
+    (user_home / "bin" / "cline").chmod(0o755)
+    session_id = new(shell, [{"role": "user", "content": [text("See this."), PICTURE]}], cwd=str(user_home / "work"))
+    plain = new(shell, MESSAGES, cwd=str(user_home / "work"))
+    before = written(user_home)
     for turn, (arguments, answer, ends) in enumerate(
         [
             ([session_id], "n", "nothing was copied"),
@@ -132,31 +132,31 @@ def test_run_asks_before_a_picture_is_left_out(shell: Shell, home: Path, tmp_pat
             if answer is not None:
                 terminal.shows("not copied: 1 × pictures")
                 terminal.shows("Go on in cline without that? [Y/n]")
-                assert written(home) == before
+                assert written(user_home) == before
                 terminal.say(answer)
             terminal.shows(ends)
             assert ("without that?" in terminal.screen) == (answer is not None)
         finally:
             terminal.close()
-        assert (written(home) == before) == (answer == "n")
-        for path in (home / ".cline").rglob("*.json"):
+        assert (written(user_home) == before) == (answer == "n")
+        for path in (user_home / ".cline").rglob("*.json"):
             path.unlink()
-        before = written(home)
+        before = written(user_home)
 
 
-def test_a_dry_run_writes_nothing_and_needs_no_program(shell: Shell, home: Path) -> None:
-    session_id = new(shell, MESSAGES, cwd=str(home / "work"))
-    before = written(home)
+def test_a_dry_run_writes_nothing_and_needs_no_program(shell: Shell, user_home: Path) -> None:
+    session_id = new(shell, MESSAGES, cwd=str(user_home / "work"))
+    before = written(user_home)
     for tool in NAMES:
         found = shell("resume", session_id, "--in", tool, "--dry-run", "--json").json
         assert (found["id"], found["path"], found["command"]) == (None, None, [])
-    assert written(home) == before
+    assert written(user_home) == before
     assert len(shell("list", "--json").json["sessions"]) == 1
 
 
-def test_parts_of_a_session(shell: Shell, home: Path) -> None:
+def test_parts_of_a_session(shell: Shell, user_home: Path) -> None:
     """`--at`, `--last` and `--no-tools` copy less, and say so."""
-    session_id = new(shell, MESSAGES, cwd=str(home / "work"))
+    session_id = new(shell, MESSAGES, cwd=str(user_home / "work"))
 
     def copied(*arguments: str) -> tuple[list[str], dict[str, int]]:
         found = shell("resume", session_id, "--in", "claude", "--json", *arguments).json
@@ -177,39 +177,41 @@ def test_parts_of_a_session(shell: Shell, home: Path) -> None:
     assert lost["calls of tools, with their results"] == 1
 
 
-def test_a_folder_of_another_machine_is_mapped(shell: Shell, home: Path) -> None:
+def test_a_folder_of_another_machine_is_mapped(shell: Shell, user_home: Path) -> None:
     session_id = new(shell, MESSAGES, cwd="/no/such/folder")
-    before = written(home)
+    before = written(user_home)
     refused = shell("resume", session_id, "--in", "claude")
     assert refused.code == 1
     assert "/no/such/folder: no such folder here; --cwd DIR names the folder to work in" in refused.err
-    assert written(home) == before
-    (home / "link").symlink_to(home / "work")
-    found = shell("resume", session_id, "--in", "claude", "--cwd", str(home / "link"), "--json").json
-    assert found["cwd"] == str(home / "work")
+    assert written(user_home) == before
+    (user_home / "link").symlink_to(user_home / "work")
+    found = shell("resume", session_id, "--in", "claude", "--cwd", str(user_home / "link"), "--json").json
+    assert found["cwd"] == str(user_home / "work")
     bare = new(shell, MESSAGES)
-    assert shell("resume", bare, "--in", "claude", "--json", cwd=str(home / "work")).json["cwd"] == str(home / "work")
+    assert shell("resume", bare, "--in", "claude", "--json", cwd=str(user_home / "work")).json["cwd"] == str(
+        user_home / "work"
+    )
 
 
 @pytest.mark.parametrize("tool", ["claude", "sessiond"])
-def test_a_reply_that_is_being_written(shell: Shell, home: Path, tool: str) -> None:
+def test_a_reply_that_is_being_written(shell: Shell, user_home: Path, tool: str) -> None:
     """It is refused, and what was said before it is not."""
-    session_id = new(shell, MESSAGES, cwd=str(home / "work"))
+    session_id = new(shell, MESSAGES, cwd=str(user_home / "work"))
     with shell.client() as client, client.session(session_id).stream("assistant") as reply:
         reply.write("a piece")
-        before = written(home)
+        before = written(user_home)
         refused = shell("resume", session_id, "--in", tool)
         assert refused.code == 1
         assert "a reply is still being written; wait until it has ended" in refused.err
-        assert written(home) == before
+        assert written(user_home) == before
         assert shell("resume", session_id, "--in", tool, "--at", "7").code == 0
     assert shell("resume", session_id, "--in", tool).code == 0
 
 
-def test_what_cannot_be_done(shell: Shell, home: Path) -> None:
-    session_id = new(shell, MESSAGES, cwd=str(home / "work"))
-    empty = new(shell, [{"role": "system", "content": "Be brief."}], cwd=str(home / "work"))
-    before = written(home)
+def test_what_cannot_be_done(shell: Shell, user_home: Path) -> None:
+    session_id = new(shell, MESSAGES, cwd=str(user_home / "work"))
+    empty = new(shell, [{"role": "system", "content": "Be brief."}], cwd=str(user_home / "work"))
+    before = written(user_home)
     for arguments, code, words in [
         (["nobody", "--in", "claude"], 1, "nobody"),
         ([session_id, "--in", "pi"], 1, "pi is not installed, or not on the PATH; install it, or choose another tool"),
@@ -219,32 +221,36 @@ def test_what_cannot_be_done(shell: Shell, home: Path) -> None:
         ([empty, "--in", "claude"], 1, "nothing is said in it"),
         ([session_id, "--in", "claude", "--at", "1"], 1, "nothing is said in it"),
         ([session_id, "--in", "claude", "--run", "--json"], 2, "--run cannot be used with"),
-        ([session_id, "--in", "claude", "--cwd", str(home / "bin" / "claude")], 1, "is not a folder"),
+        ([session_id, "--in", "claude", "--cwd", str(user_home / "bin" / "claude")], 1, "is not a folder"),
     ]:  # fmt: skip
         done = shell("resume", *arguments)
         assert done.code == code, (arguments, done)
         assert words in done.err, (arguments, done)
-    assert written(home) == before
+    assert written(user_home) == before
 
 
-def test_targets(shell: Shell, home: Path) -> None:
+def test_targets(shell: Shell, user_home: Path) -> None:
     found = {one["tool"]: one for one in shell("resume", "--targets", "--json").json["targets"]}
     assert tuple(found) == NAMES
     assert found["claude"] == {
         "tool": "claude",
         "program": "claude",
         "installed": True,
-        "path": str(home / "bin" / "claude"),
+        "path": str(user_home / "bin" / "claude"),
     }
     assert found["pi"]["installed"] is False
     assert found["sessiond"]["installed"] is True
     lines = shell("resume", "--targets").out.splitlines()
-    assert lines[0].split() == ["claude", str(home / "bin" / "claude")[: -len(" home/bin/claude")], "home/bin/claude"]
+    assert lines[0].split() == [
+        "claude",
+        str(user_home / "bin" / "claude")[: -len(" home/bin/claude")],
+        "home/bin/claude",
+    ]
 
 
-def test_here(shell: Shell, home: Path) -> None:
+def test_here(shell: Shell, user_home: Path) -> None:
     """`--in sessiond`: a fork, or a shorter copy, in which the terminal client goes on; its parent is the session."""
-    session_id = new(shell, MESSAGES, name="Locks", cwd=str(home / "work"))
+    session_id = new(shell, MESSAGES, name="Locks", cwd=str(user_home / "work"))
     for arguments, count in [((), 7), (("--at", "2"), 2), (("--last", "2"), 2), (("--no-tools",), 4)]:
         found = shell("resume", session_id, "--in", "sessiond", "--json", *arguments).json
         info = shell("show", found["id"], "--json").json["session"]
@@ -259,9 +265,9 @@ def test_here(shell: Shell, home: Path) -> None:
     assert said[-2:] == ["And now?", "Still."]
 
 
-def test_the_way_through_the_tools(shell: Shell, home: Path, tmp_path: Path) -> None:
+def test_the_way_through_the_tools(shell: Shell, user_home: Path, tmp_path: Path) -> None:
     """`sessiond show` names the parents, also one that is not here, and ends where parents run in a circle."""
-    first = new(shell, MESSAGES, cwd=str(home / "work"))
+    first = new(shell, MESSAGES, cwd=str(user_home / "work"))
     copied = shell("resume", first, "--in", "claude", "--json").json
     assert shell("import", copied["path"]).code == 0
     second = f"claude-code-{copied['id']}"
@@ -277,11 +283,11 @@ def test_the_way_through_the_tools(shell: Shell, home: Path, tmp_path: Path) -> 
     assert "goes on from two (claude-code)\n" in shell("show", "one").out
 
 
-def test_a_copy_that_is_followed(shell: Shell, home: Path) -> None:
+def test_a_copy_that_is_followed(shell: Shell, user_home: Path) -> None:
     """A daemon that follows the tool brings the copy in by itself, with its parent."""
-    (home / ".claude" / "projects").mkdir(parents=True)
+    (user_home / ".claude" / "projects").mkdir(parents=True)
     assert shell("follow", "on", "claude-code").code == 0
-    session_id = new(shell, MESSAGES, cwd=str(home / "work"))
+    session_id = new(shell, MESSAGES, cwd=str(user_home / "work"))
     copied = shell("resume", session_id, "--in", "claude", "--json").json
     wait_until(lambda: shell("show", f"claude-code-{copied['id']}").code == 0)
     info = shell("show", f"claude-code-{copied['id']}", "--json").json["session"]

@@ -11,18 +11,18 @@ from tests.home import Home
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     path = tmp_path_factory.mktemp("home")
     with Home(path, config="[limits]\nsettle_s = 0.05\n") as home:
         yield home
 
 
 @pytest.fixture
-def daemon(place: Home) -> Home:
+def home(shared_home: Home) -> Home:
     """Running, whatever the test before did to it."""
-    if place.process is None or place.process.poll() is not None:
-        place.start()
-    return place
+    if shared_home.process is None or shared_home.process.poll() is not None:
+        shared_home.start()
+    return shared_home
 
 
 @pytest.fixture

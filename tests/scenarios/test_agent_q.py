@@ -31,9 +31,9 @@ def reported(folder: Path) -> dict[str, dict]:
     return {one["id"]: one for one in agent_q(folder, "report")}
 
 
-def test_save_and_load(daemon: Home, sessions: Path) -> None:
+def test_save_and_load(home: Home, sessions: Path) -> None:
     """Loaded with ids, times, model and tool calls; saved with what another tool said, and read by Emacs as its own."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     opened = client.call("session/open", sessionId=wire(sessions, AUTH))
     first, second = opened["messages"]
@@ -50,19 +50,19 @@ def test_save_and_load(daemon: Home, sessions: Path) -> None:
     assert told["listed"] == ["Auth bug investigation", "2026-01-11 14:30:22"]
 
 
-def test_an_unchanged_session_is_not_written(daemon: Home, sessions: Path) -> None:
+def test_an_unchanged_session_is_not_written(home: Home, sessions: Path) -> None:
     """Loading and saving leaves the bytes of both files."""
     before = {path.name: path.read_bytes() for path in sessions.glob("*.el")}
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     client.call("session/open", sessionId=wire(sessions, AUTH))
     client.call("session/save", sessionId=wire(sessions, AUTH))
     assert {path.name: path.read_bytes() for path in sessions.glob("*.el")} == before
 
 
-def test_delete(daemon: Home, sessions: Path) -> None:
+def test_delete(home: Home, sessions: Path) -> None:
     """Gone from the folder and from the list, of both; it can be brought back."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     before = (sessions / f"{AUTH}.el").read_bytes()
     client.call("session/delete", sessionId=wire(sessions, AUTH))
@@ -73,10 +73,10 @@ def test_delete(daemon: Home, sessions: Path) -> None:
     assert (sessions / f"{AUTH}.el").read_bytes() == before
 
 
-def test_list(daemon: Home, sessions: Path) -> None:
+def test_list(home: Home, sessions: Path) -> None:
     """Every session with name, time and number of messages; `index.el` is not a session."""
     (sessions / "index.el").write_text(f'(("{AUTH}" :name "Auth bug investigation"))\n')
-    client = daemon.client()
+    client = home.client()
     assert adopt(client, sessions, "agent-q")["warnings"] == []
     listed = client.call("session/list", filter={"store": sessions.parent.name}, sort="createdAt")["sessions"]
     assert [(one["sessionId"], one["name"], one["createdAt"], one["messageCount"]) for one in listed] == [
@@ -86,9 +86,9 @@ def test_list(daemon: Home, sessions: Path) -> None:
     assert (sessions / "index.el").read_text().startswith('(("session-')
 
 
-def test_search(daemon: Home, sessions: Path) -> None:
+def test_search(home: Home, sessions: Path) -> None:
     """Sessions are found by what was said in them, case ignored, by Japanese words and by name."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     here = {"filter": {"store": sessions.parent.name}}
     assert found(client, "FIX bug", **here) == [wire(sessions, AUTH)]
@@ -97,9 +97,9 @@ def test_search(daemon: Home, sessions: Path) -> None:
     assert found(client, "nowhere", **here) == []
 
 
-def test_switch_session(daemon: Home, sessions: Path) -> None:
+def test_switch_session(home: Home, sessions: Path) -> None:
     """From one to another and back: the one that is left is saved, the other shows all it holds."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     client.call("session/open", sessionId=wire(sessions, AUTH))
     say(client, wire(sessions, AUTH), ("user", "before the switch"))
@@ -112,9 +112,9 @@ def test_switch_session(daemon: Home, sessions: Path) -> None:
     assert opened["messages"][-1]["content"] == "before the switch"
 
 
-def test_new_session(daemon: Home, sessions: Path) -> None:
+def test_new_session(home: Home, sessions: Path) -> None:
     """It has an id of Agent-Q's kind and no file until something was said; then Emacs lists it."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     made = client.call("session/new", store=sessions.parent.name)["session"]["sessionId"]
     local = made.split("/")[1]
@@ -125,9 +125,9 @@ def test_new_session(daemon: Home, sessions: Path) -> None:
     assert [one["content"] for one in reported(sessions)[local]["messages"]] == ["first words"]
 
 
-def test_name_session(daemon: Home, sessions: Path) -> None:
+def test_name_session(home: Home, sessions: Path) -> None:
     """The name is in the header that Agent-Q lists by, and in the form; others see it at once."""
-    client, other = daemon.client(), daemon.client()
+    client, other = home.client(), home.client()
     adopt(client, sessions, "agent-q")
     other.call("session/open", sessionId=wire(sessions, OTHER))
     client.call("session/update", sessionId=wire(sessions, OTHER), name="説明 session")
@@ -148,14 +148,14 @@ def test_auto_save_only_sessions_with_messages(sessions: Path, tmp_path: Path) -
     assert sorted(path.stem for path in sessions.glob("session-*.el")) == [AUTH, OTHER]
 
 
-def test_messages_preserved_across_restart(daemon: Home, sessions: Path) -> None:
+def test_messages_preserved_across_restart(home: Home, sessions: Path) -> None:
     """Killed without a save: all that was said is there, and in the file for Emacs after the next save."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "agent-q")
     say(client, wire(sessions, AUTH), ("user", "acknowledged"))
-    daemon.kill()
-    daemon.start()
-    client = daemon.client()
+    home.kill()
+    home.start()
+    client = home.client()
     assert texts(client, wire(sessions, AUTH))[-1] == "acknowledged"
     agent_q(
         sessions,

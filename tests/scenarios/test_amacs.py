@@ -14,19 +14,19 @@ def exchange(tick: int) -> list[object]:
     ]  # fmt: skip
 
 
-def test_chat_persistence(daemon: Home, folder: Path) -> None:
+def test_chat_persistence(home: Home, folder: Path) -> None:
     """Five exchanges by amacs and one from another tool are in context after a restart of both, each under its tick."""
     amacs(folder, *map(exchange, range(1, 6)))
     chat = wire(folder, "agent-chat")
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "amacs")
     wanted = [text for tick in range(1, 6) for text in (f"問い {tick}", f"answer {tick}")]
     assert texts(client, chat) == wanted
     say(client, chat, ("user", "* no heading\n:END:"), ("assistant", "#+end_src"))
     client.call("session/save", sessionId=chat)
-    daemon.stop()
-    daemon.start()
-    assert texts(daemon.client(), chat) == [*wanted, "* no heading\n:END:", "#+end_src"]
+    home.stop()
+    home.start()
+    assert texts(home.client(), chat) == [*wanted, "* no heading\n:END:", "#+end_src"]
     [history, structure] = amacs(
         folder, ["agent-chat-load-history", "@agent-chat.org"], ["amacs-structure", "@agent-chat.org"]
     )
@@ -36,19 +36,19 @@ def test_chat_persistence(daemon: Home, folder: Path) -> None:
     assert titles == [t for tick in range(1, 7) for t in (f"Tick {tick}", "Human", "Agent")]
 
 
-def test_an_unanswered_question_waits_beside_the_file(daemon: Home, folder: Path) -> None:
+def test_an_unanswered_question_waits_beside_the_file(home: Home, folder: Path) -> None:
     """A user message alone is kept through a restart without a tick; its answer completes the exchange in the file."""
     amacs(folder, exchange(1))
     chat = wire(folder, "agent-chat")
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "amacs")
     before = (folder / "agent-chat.org").read_bytes()
     say(client, chat, ("user", "waits"))
     client.call("session/save", sessionId=chat)
     assert (folder / "agent-chat.org").read_bytes() == before
-    daemon.stop()
-    daemon.start()
-    client = daemon.client()
+    home.stop()
+    home.start()
+    client = home.client()
     assert texts(client, chat)[-1] == "waits"
     say(client, chat, ("assistant", "answered"))
     client.call("session/save", sessionId=chat)
@@ -57,22 +57,22 @@ def test_an_unanswered_question_waits_beside_the_file(daemon: Home, folder: Path
     assert [(one["tick"], one["human"], one["agent"]) for one in history][1:] == [(2, "waits", "answered")]
 
 
-def test_scratchpad_persistence(daemon: Home, folder: Path) -> None:
+def test_scratchpad_persistence(home: Home, folder: Path) -> None:
     """A note that amacs wrote is there after a restart; another tool's note goes under the same heading, with properties."""
     amacs(
         folder, exchange(1), ["agent-scratchpad-append", "@scratchpad.org", "Parser Notes", "first", "rust-debugging", 45]
     )  # fmt: skip
     chat = wire(folder, "agent-chat")
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "amacs")
     client.call(
         "note/append", sessionId=chat, heading="Parser Notes", content="second", thread="rust-debugging", tick=46
     )
     client.call("note/append", sessionId=chat, heading="New", content="* not a heading", tick=46)
     client.call("session/save", sessionId=chat)
-    daemon.stop()
-    daemon.start()
-    notes = daemon.client().call("session/open", sessionId=chat)["notes"]
+    home.stop()
+    home.start()
+    notes = home.client().call("session/open", sessionId=chat)["notes"]
     told = "\n".join(note["content"] for note in notes if note["heading"] == "Parser Notes")
     assert told.index("first") < told.index("second")
     [loaded] = amacs(folder, ["agent-scratchpad-load", "@scratchpad.org"])
@@ -80,7 +80,7 @@ def test_scratchpad_persistence(daemon: Home, folder: Path) -> None:
     assert "first" in loaded[0]["content"] and "second" in loaded[0]["content"]
 
 
-def test_thread_scoped_notes(daemon: Home, folder: Path) -> None:
+def test_thread_scoped_notes(home: Home, folder: Path) -> None:
     """A thread's notes are listed while it is active only, global ones always, each group to its own depth; amacs filters the same."""
     amacs(
         folder,
@@ -89,7 +89,7 @@ def test_thread_scoped_notes(daemon: Home, folder: Path) -> None:
         ["agent-scratchpad-append", "@scratchpad.org", "Rust", "r1", "rust-debugging", 2],
     )
     chat = wire(folder, "agent-chat")
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "amacs")
     client.call("note/append", sessionId=chat, heading="Also everywhere", content="g2", tick=3)
     client.call("note/append", sessionId=chat, heading="More Rust", content="r2", thread="rust-debugging", tick=3)
@@ -108,18 +108,18 @@ def test_thread_scoped_notes(daemon: Home, folder: Path) -> None:
     assert [one["heading"] for one in notes if one["thread"]] == ["Rust", "More Rust"]
 
 
-def test_missing_and_empty_files_are_a_fresh_start(daemon: Home, folder: Path) -> None:
+def test_missing_and_empty_files_are_a_fresh_start(home: Home, folder: Path) -> None:
     """No file, then an empty one: no error, no messages; the first exchange makes the file that amacs loads."""
     chat = wire(folder, "agent-chat")
-    client = daemon.client()
+    client = home.client()
     assert adopt(client, folder, "amacs")["warnings"] == []
     client.call("session/new", store=folder.parent.name, sessionId="agent-chat")
     assert client.call("session/open", sessionId=chat)["messages"] == []
-    daemon.stop()
+    home.stop()
     (folder / "agent-chat.org").write_bytes(b"")
     (folder / "scratchpad.org").write_bytes(b"")
-    daemon.start()
-    client = daemon.client()
+    home.start()
+    client = home.client()
     opened = client.call("session/open", sessionId=chat)
     assert (opened["messages"], opened["notes"], opened["warnings"]) == ([], [], [])
     say(client, chat, ("user", "hello"), ("assistant", "hi"))
@@ -128,15 +128,15 @@ def test_missing_and_empty_files_are_a_fresh_start(daemon: Home, folder: Path) -
     assert [(one["human"], one["agent"]) for one in history] == [("hello", "hi")]
 
 
-def test_resuming_from_tick_n(daemon: Home, folder: Path) -> None:
+def test_resuming_from_tick_n(home: Home, folder: Path) -> None:
     """After a restart the newest message says the tick to resume from, and what is said next goes under the next one."""
     amacs(folder, exchange(7), exchange(8))
     chat = wire(folder, "agent-chat")
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "amacs")
-    daemon.stop()
-    daemon.start()
-    client = daemon.client()
+    home.stop()
+    home.start()
+    client = home.client()
     opened = client.call("session/open", sessionId=chat, last=1)
     assert [message["tick"] for message in opened["messages"]] == [8]
     assert opened["hasMore"] is True

@@ -21,7 +21,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_what_is_no_file_is_a_bad_file_of_its_own(daemon: Home, folder: Path, system: str) -> None:
+def test_what_is_no_file_is_a_bad_file_of_its_own(home: Home, folder: Path, system: str) -> None:
     """A FIFO, a folder, a link to nowhere and a link to itself: named at adoption, `badFile` when opened; the others work."""
     made(folder, system)
     paths = {kind: folder / FILES[system].format(kind) for kind in ("fifo", "folder", "dangling", "itself")}
@@ -31,7 +31,7 @@ def test_what_is_no_file_is_a_bad_file_of_its_own(daemon: Home, folder: Path, sy
     paths["folder"].mkdir()
     paths["dangling"].symlink_to("nowhere")
     paths["itself"].symlink_to(paths["itself"].name)
-    client = daemon.client()
+    client = home.client()
     adopted = client.call("store/adopt", path=str(folder), name=folder.parent.name, format=system)
     assert {one["path"] for one in adopted["warnings"]} == {str(path) for path in paths.values()}
     for kind, path in paths.items():

@@ -21,9 +21,9 @@ def transcript(folder: Path, agent: str = "helper") -> Path:
     return folder / "transcripts" / agent / "transcript.jsonl"
 
 
-def test_append_one_message_makes_the_file(daemon: Home, folder: Path) -> None:
+def test_append_one_message_makes_the_file(home: Home, folder: Path) -> None:
     """The folder and the file are made with the first message, whose line is what cortex itself would have written."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     client.call("session/new", store=folder.parent.name, sessionId="helper")
     say(client, wire(folder, "helper"), ("user", "Hello"), timestamp="2023-11-14T22:13:20.000Z")
@@ -33,11 +33,11 @@ def test_append_one_message_makes_the_file(daemon: Home, folder: Path) -> None:
     assert {key: written[key] for key in ("role", "content", "timestamp")} == line("user", "Hello", 0)
 
 
-def test_append_multiple_messages_each_on_its_own_line(daemon: Home, folder: Path) -> None:
+def test_append_multiple_messages_each_on_its_own_line(home: Home, folder: Path) -> None:
     """Whatever a message holds it is one line, and what was in the file before stays byte for byte."""
     cortex(folder, *theirs("a", "b"))
     before = transcript(folder).read_bytes()
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     contents = ["one\ntwo\r\n", "\u2028日本", '{"role":"x"}']
     say(client, wire(folder, "helper"), *(("user", one) for one in contents))
@@ -47,10 +47,10 @@ def test_append_multiple_messages_each_on_its_own_line(daemon: Home, folder: Pat
     assert [json.loads(one)["content"] for one in after[len(before) :].split(b"\n")[:-1]] == contents
 
 
-def test_load_history_in_chronological_order(daemon: Home, folder: Path) -> None:
+def test_load_history_in_chronological_order(home: Home, folder: Path) -> None:
     """The daemon and cortex give the same messages in the same order, oldest first, times and all."""
     cortex(folder, *theirs("1", "2", "3"))
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     say(client, wire(folder, "helper"), ("assistant", "4"), ("user", "5"))
     client.call("session/save", sessionId=wire(folder, "helper"))
@@ -60,10 +60,10 @@ def test_load_history_in_chronological_order(daemon: Home, folder: Path) -> None
     assert [one["timestamp"] for one in history] == sorted(one["timestamp"] for one in history)
 
 
-def test_load_history_with_a_limit_of_three(daemon: Home, folder: Path) -> None:
+def test_load_history_with_a_limit_of_three(home: Home, folder: Path) -> None:
     """The last three, oldest first, from the daemon as from cortex."""
     cortex(folder, *theirs(*"abcdef"))
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     opened = client.call("session/open", sessionId=wire(folder, "helper"), last=3)
     [history] = cortex(folder, ["loadHistory", "helper", 3])["answers"]
@@ -72,34 +72,34 @@ def test_load_history_with_a_limit_of_three(daemon: Home, folder: Path) -> None:
     assert texts(client, wire(folder, "helper"), last=3) == ["d", "e", "f"]
 
 
-def test_load_history_from_a_file_that_does_not_exist(daemon: Home, folder: Path) -> None:
+def test_load_history_from_a_file_that_does_not_exist(home: Home, folder: Path) -> None:
     """An agent that never spoke is not an error for its first writer, and has no messages."""
-    client = daemon.client()
+    client = home.client()
     assert adopt(client, folder, "cortex")["sessions"] == 0
     client.call("session/new", store=folder.parent.name, sessionId="silent")
     assert texts(client, wire(folder, "silent")) == []
     assert cortex(folder, ["loadHistory", "silent"])["answers"] == [[]]
 
 
-def test_load_history_from_an_empty_file(daemon: Home, folder: Path) -> None:
+def test_load_history_from_an_empty_file(home: Home, folder: Path) -> None:
     """An empty transcript is an empty session without a warning."""
     transcript(folder).parent.mkdir(parents=True)
     transcript(folder).write_bytes(b"")
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     opened = client.call("session/open", sessionId=wire(folder, "helper"))
     assert (opened["messages"], opened["warnings"]) == ([], [])
     assert cortex(folder, ["loadHistory", "helper"])["answers"] == [[]]
 
 
-def test_load_history_with_one_malformed_line(daemon: Home, folder: Path) -> None:
+def test_load_history_with_one_malformed_line(home: Home, folder: Path) -> None:
     """It is skipped with a warning that names file and line, and still is there after the next save, for cortex too."""
     cortex(folder, *theirs("a", "b"))
     with transcript(folder).open("a") as file:
         file.write('{"role":"user","content":\n')
     cortex(folder, *theirs("c"))
     before = transcript(folder).read_bytes()
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     opened = client.call("session/open", sessionId=wire(folder, "helper"))
     assert [one["content"] for one in opened["messages"]] == ["a", "b", "c"]
@@ -112,11 +112,11 @@ def test_load_history_with_one_malformed_line(daemon: Home, folder: Path) -> Non
     assert len(told["warnings"]) == 1
 
 
-def test_two_agents_do_not_interfere(daemon: Home, folder: Path) -> None:
+def test_two_agents_do_not_interfere(home: Home, folder: Path) -> None:
     """Each has its folder; what is said to one changes nothing of the other."""
     cortex(folder, *theirs("for one", agent="one"), *theirs("for two", agent="two"))
     before = transcript(folder, "two").read_bytes()
-    client = daemon.client()
+    client = home.client()
     assert adopt(client, folder, "cortex")["sessions"] == 2
     say(client, wire(folder, "one"), ("assistant", "only one"))
     client.call("session/save")
@@ -125,26 +125,26 @@ def test_two_agents_do_not_interfere(daemon: Home, folder: Path) -> None:
     assert transcript(folder, "two").read_bytes() == before
 
 
-def test_restart_and_load_history(daemon: Home, folder: Path) -> None:
+def test_restart_and_load_history(home: Home, folder: Path) -> None:
     """Both append, both end, both start again: all of it is there for either, and ids stay."""
     cortex(folder, *theirs("a", "b"))
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     say(client, wire(folder, "helper"), ("user", "c"))
     before = client.call("session/read", sessionId=wire(folder, "helper"))["messages"]
-    daemon.stop()
+    home.stop()
     cortex(folder, *theirs("d"))
-    daemon.start()
-    after = daemon.client().call("session/read", sessionId=wire(folder, "helper"))["messages"]
+    home.start()
+    after = home.client().call("session/read", sessionId=wire(folder, "helper"))["messages"]
     assert after[:3] == before
     assert [one["content"] for one in after] == ["a", "b", "c", "d"]
     [history] = cortex(folder, ["loadHistory", "helper"])["answers"]
     assert [one["content"] for one in history] == ["a", "b", "c", "d"]
 
 
-def test_a_failed_write_is_an_error_that_the_caller_sees(daemon: Home, folder: Path) -> None:
+def test_a_failed_write_is_an_error_that_the_caller_sees(home: Home, folder: Path) -> None:
     """A file that stands where the folder belongs: the save fails aloud, and what was said is not lost."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "cortex")
     (folder / "transcripts").write_text("in the way")
     client.call("session/new", store=folder.parent.name, sessionId="helper")

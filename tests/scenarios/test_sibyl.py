@@ -33,15 +33,15 @@ def file_of(folder: Path, session: str = FIRST) -> Path:
     return folder / session / "session.lisp"
 
 
-def test_resume_by_id(daemon: Home, sessions: Path) -> None:
+def test_resume_by_id(home: Home, sessions: Path) -> None:
     """The id at start gives the conversation, tool calls and summary back, after a restart too; sibyl resumes what was added."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     say(client, wire(sessions, FIRST), ("assistant", "12行目です"))
     before = client.call("session/open", sessionId=wire(sessions, FIRST))
-    daemon.stop()
-    daemon.start()
-    after = daemon.client().call("session/open", sessionId=wire(sessions, FIRST))
+    home.stop()
+    home.start()
+    after = home.client().call("session/open", sessionId=wire(sessions, FIRST))
     assert after["messages"] == before["messages"]
     assert [one["content"] for one in after["messages"]] == ["認証のバグを直して", "", "auth.lisp:12", "12行目です"]
     assert after["messages"][1]["toolCalls"] == [
@@ -54,9 +54,9 @@ def test_resume_by_id(daemon: Home, sessions: Path) -> None:
     assert (told["messages"][2]["answers"], told["summary"]) == ("c1", "前回は認証のバグを調べた")
 
 
-def test_a_new_session_without_an_id(daemon: Home, sessions: Path) -> None:
+def test_a_new_session_without_an_id(home: Home, sessions: Path) -> None:
     """It is made with an id of sibyl's kind, which resumes it in sibyl."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     made = client.call("session/new", store=sessions.parent.name)["session"]["sessionId"].split("/")[1]
     assert re.fullmatch(r"session-\d{8}-\d{6}(-\d+)?", made)
@@ -77,9 +77,9 @@ def test_auto_save(sessions: Path, tmp_path: Path) -> None:
     assert "at exit" in file_of(sessions, SECOND).read_text()
 
 
-def test_sessions_lists_them(daemon: Home, sessions: Path) -> None:
+def test_sessions_lists_them(home: Home, sessions: Path) -> None:
     """/sessions: every id with its times and number of messages."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     listed = client.call("session/list", filter={"store": sessions.parent.name}, sort="createdAt")["sessions"]
     assert [(one["sessionId"], one["messageCount"], one["createdAt"]) for one in listed] == [
@@ -87,9 +87,9 @@ def test_sessions_lists_them(daemon: Home, sessions: Path) -> None:
     ]  # fmt: skip
 
 
-def test_load_saves_the_current_one_first(daemon: Home, sessions: Path) -> None:
+def test_load_saves_the_current_one_first(home: Home, sessions: Path) -> None:
     """/load: the session that is left is in its file before the other is shown."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     client.call("session/open", sessionId=wire(sessions, FIRST))
     say(client, wire(sessions, FIRST), ("user", "まだ保存していない"))
@@ -100,9 +100,9 @@ def test_load_saves_the_current_one_first(daemon: Home, sessions: Path) -> None:
     assert [one["content"] for one in opened["messages"]] == ["other work"]
 
 
-def test_reset(daemon: Home, sessions: Path) -> None:
+def test_reset(home: Home, sessions: Path) -> None:
     """/reset: saved, then emptied under the same id, summary too; what was there can be brought back."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     client.call("session/open", sessionId=wire(sessions, FIRST))
     say(client, wire(sessions, FIRST), ("assistant", "unsaved"))
@@ -119,9 +119,9 @@ def test_reset(daemon: Home, sessions: Path) -> None:
     assert texts(client, back["sessionId"]) == ["認証のバグを直して", "", "auth.lisp:12", "unsaved"]
 
 
-def test_system_messages_and_thinking_are_not_in_the_file(daemon: Home, sessions: Path) -> None:
+def test_system_messages_and_thinking_are_not_in_the_file(home: Home, sessions: Path) -> None:
     """They are kept next to it and are back after a restart; summary and tool calls are in it."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     session = wire(sessions, FIRST)
     say(client, session, ("system", "never-in-file"))
@@ -137,15 +137,15 @@ def test_system_messages_and_thinking_are_not_in_the_file(daemon: Home, sessions
     [told] = sibyl(sessions, "report", FIRST)
     assert (told["summary"], told["messages"][-1]["content"]) == ("新しい要約", "shown")
     assert [(call["id"], call["name"]) for call in told["messages"][-1]["calls"]] == [("c2", "edit")]
-    daemon.stop()
-    daemon.start()
-    *_, system, shown = daemon.client().call("session/read", sessionId=session)["messages"]
+    home.stop()
+    home.start()
+    *_, system, shown = home.client().call("session/read", sessionId=session)["messages"]
     assert (system["role"], system["content"], shown["thinking"]) == ("system", "never-in-file", "thought-unseen")
 
 
-def test_japanese_queries(daemon: Home, sessions: Path) -> None:
+def test_japanese_queries(home: Home, sessions: Path) -> None:
     """Any substring of Japanese text finds its session, one character too; so does what was just said."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     here = {"filter": {"store": sessions.parent.name}}
     for query in ("認証", "バグ", "直", "のバグを"):
@@ -155,9 +155,9 @@ def test_japanese_queries(daemon: Home, sessions: Path) -> None:
     assert found(client, "直", **here) == [wire(sessions, FIRST), wire(sessions, SECOND)]
 
 
-def test_sibyl_saves_while_we_hold_it_open(daemon: Home, sessions: Path) -> None:
+def test_sibyl_saves_while_we_hold_it_open(home: Home, sessions: Path) -> None:
     """Its whole rewrite from memory and our append come together; nothing of either is lost."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, sessions, "sibyl")
     client.call("session/open", sessionId=wire(sessions, SECOND))
     say(client, wire(sessions, SECOND), ("user", "ours"))

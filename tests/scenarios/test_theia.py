@@ -26,15 +26,15 @@ def freeze(folder: Path, name: str = "pr-12", **changed: Any) -> Path:
     return file
 
 
-def test_the_immortality_test(daemon: Home, folder: Path) -> None:
+def test_the_immortality_test(home: Home, folder: Path) -> None:
     """Chat and plan are said, daemon and page are gone, both are back: restored event, then all state, for every panel."""
     freeze(folder, plan=None)
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "theia")
     client.call("state/set", sessionId=wire(folder, "pr-12"), values={"plan": PLAN})
-    daemon.kill()
-    daemon.start()
-    page = daemon.client()
+    home.kill()
+    home.start()
+    page = home.client()
     opened = page.call("session/open", sessionId=wire(folder, "pr-12"), restore=True)
     assert [one["content"] for one in opened["messages"]] == ["My secret code is 777.", "Noted."]
     restored = page.notification("session/restored")
@@ -51,10 +51,10 @@ def test_the_immortality_test(daemon: Home, folder: Path) -> None:
     assert (thawed["plan"], thawed["messages"][0]) == (PLAN, SECRET)
 
 
-def test_freeze_after_each_run(daemon: Home, folder: Path) -> None:
+def test_freeze_after_each_run(home: Home, folder: Path) -> None:
     """What another tool says is in the blob that Theia thaws; what Theia freezes then reaches that tool."""
     file = freeze(folder)
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "theia")
     client.call("session/open", sessionId=wire(folder, "pr-12"))
     say(client, wire(folder, "pr-12"), ("user", "from Emacs"))
@@ -69,11 +69,11 @@ def test_freeze_after_each_run(daemon: Home, folder: Path) -> None:
     assert texts(client, wire(folder, "pr-12"))[-1] == "hello Emacs"
 
 
-def test_saved_at(daemon: Home, folder: Path) -> None:
+def test_saved_at(home: Home, folder: Path) -> None:
     """It is the session's time; it is the same while nothing changes, and later once something did."""
     file = freeze(folder)
     before = file.read_bytes()
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "theia")
     got = client.call("state/get", sessionId=wire(folder, "pr-12"))
     info = client.call("session/open", sessionId=wire(folder, "pr-12"))["session"]
@@ -88,10 +88,10 @@ def test_saved_at(daemon: Home, folder: Path) -> None:
     assert list(thawed) == ["messages", "context", "prData", "plan", "pendingAction", "lastError", "savedAt"]
 
 
-def test_clear_state(daemon: Home, folder: Path) -> None:
+def test_clear_state(home: Home, folder: Path) -> None:
     """State and messages cleared by us are gone for Theia; its own memory wipe ends the session, which is in the trash."""
     file = freeze(folder)
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "theia")
     client.call("session/open", sessionId=wire(folder, "pr-12"))
     client.call("state/clear", sessionId=wire(folder, "pr-12"))
@@ -107,9 +107,9 @@ def test_clear_state(daemon: Home, folder: Path) -> None:
     assert wire(folder, "pr-12") in [one["sessionId"] for one in gone]
 
 
-def test_has_saved_state(daemon: Home, folder: Path) -> None:
+def test_has_saved_state(home: Home, folder: Path) -> None:
     """Nothing saved: not found, and no file is made by asking; saved by either, it is there for both."""
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "theia")
     assert (
         client.fails("session/open", sessionId=wire(folder, "pr-1"), restore=True)["data"]["kind"] == "sessionNotFound"
@@ -121,11 +121,11 @@ def test_has_saved_state(daemon: Home, folder: Path) -> None:
     assert theia(folder / "pr-1.json", ["hasSavedState"]) == [True]
 
 
-def test_sessions_side_by_side(daemon: Home, folder: Path) -> None:
+def test_sessions_side_by_side(home: Home, folder: Path) -> None:
     """A blob for each pull request: their chats and plans never mix."""
     for number in (1, 2, 3):
         freeze(folder, f"pr-{number}", plan={"n": number}, messages=[{"role": "user", "content": f"about {number}"}])
-    client = daemon.client()
+    client = home.client()
     assert adopt(client, folder, "theia")["sessions"] == 3
     client.call("state/set", sessionId=wire(folder, "pr-2"), values={"plan": {"n": 22}})
     client.call("session/save")
@@ -135,18 +135,18 @@ def test_sessions_side_by_side(daemon: Home, folder: Path) -> None:
         assert json.loads((folder / f"pr-{number}.json").read_text())["plan"] == {"n": plan}
 
 
-def test_twelve_megabytes_of_state(daemon: Home, folder: Path) -> None:
+def test_twelve_megabytes_of_state(home: Home, folder: Path) -> None:
     """More than a browser keeps: set, saved, thawed, and whole after a restart."""
     file = freeze(folder)
-    client = daemon.client()
+    client = home.client()
     adopt(client, folder, "theia")
     huge = "日本 emoji 👩‍👩‍👧 " * 400_000
     assert len(huge.encode()) > 12_000_000
     client.call("state/set", sessionId=wire(folder, "pr-12"), values={"prData": {"diff": huge}})
     client.call("session/save", sessionId=wire(folder, "pr-12"))
-    daemon.stop()
-    daemon.start()
-    page = daemon.client()
+    home.stop()
+    home.start()
+    page = home.client()
     page.call("session/open", sessionId=wire(folder, "pr-12"), restore=True)
     assert page.notification("session/changed")["changes"][0]["values"]["prData"]["diff"] == huge
     assert json.loads(file.read_text())["prData"]["diff"] == huge

@@ -61,13 +61,13 @@ def test_the_terminal_shows_what_is_shared(machines: Machines, tmp_path: Path) -
         terminal.close()
 
 
-def test_emacs_shows_what_is_shared(machines: Machines, home: Shell) -> None:
+def test_emacs_shows_what_is_shared(machines: Machines, shell: Shell) -> None:
     """In the mode line: it asks once, and is told from then on."""
     [machine] = machines(1)
     session = shared_session(machine)
     machine.until_shared()
-    home.env["SESSIOND_HOME"] = machine.home.env["SESSIOND_HOME"]
-    emacs = Emacs(home, CLIENT)
+    shell.env["SESSIOND_HOME"] = machine.home.env["SESSIOND_HOME"]
+    emacs = Emacs(shell, CLIENT)
     words = ("shared\\'", "offline since [0-9:]+\\'", "offline since [0-9:]+, 1 waiting\\'", "shared\\'")
     process = emacs.start(f"(sessiond-live-mode-line {quoted(session)} '({' '.join(map(quoted, words))}))")
     assert process.stderr is not None

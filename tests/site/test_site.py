@@ -150,11 +150,11 @@ def test_what_is_copied_can_be_typed(page: Page) -> None:
     assert copied.splitlines() == ["sessiond setup emacs --write", "sessiond setup vim --write"]
 
 
-def test_a_copy_without_the_site_says_so(home: Shell) -> None:
+def test_a_copy_without_the_site_says_so(shell: Shell) -> None:
     """`sessiond docs` of an installation without the site names the two ways to read."""
     if os.path.exists(ROOT / "site" / "index.html"):
         pytest.skip("the site was built in this checkout")
-    done = home("docs")
+    done = shell("docs")
     assert done.code == 1
     assert "sessiond help" in done.err
     assert "mkdocs build" in done.err

@@ -320,9 +320,9 @@ async def test_an_append_that_waits_for_a_merge_is_made_on_what_came_of_it(
         began.set()
         await going.wait()
 
-    interpose(house, owned(service).stored._merging._merged, slowly)  # type: ignore[attr-defined]
-    stored = owned(service).stored
-    stored._merging._run = house.store._around.run  # type: ignore[attr-defined]
+    merging = owned(service).stored._merging
+    interpose(house, merging._merged, slowly)  # type: ignore[attr-defined]
+    merging._run = house.store._around.run  # type: ignore[attr-defined]
     looking = asyncio.create_task(service.open_sessions.look_outside(house.store.store, "a"))
     await began.wait()
     appending = asyncio.create_task(service.append(peer, "a", [user("word 2")]))

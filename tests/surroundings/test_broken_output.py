@@ -19,7 +19,7 @@ from tests.surroundings.test_waited_for import codex
 
 
 @pytest.fixture
-def home() -> Iterator[Shell]:
+def shell() -> Iterator[Shell]:
     made = stranger()
     yield made
     made.close()
@@ -36,9 +36,9 @@ def leave(process: subprocess.Popen[Any]) -> tuple[int, str]:
     return code, said
 
 
-def with_messages(home: Shell, count: int) -> None:
-    home("new", "--id", "s")
-    client = home.client()
+def with_messages(shell: Shell, count: int) -> None:
+    shell("new", "--id", "s")
+    client = shell.client()
     messages = [{"role": "user", "content": f"message {number} {'x' * 2000}"} for number in range(count)]
     client.call("session/append", {"sessionId": "s", "messages": messages})
     client.close()
@@ -46,21 +46,21 @@ def with_messages(home: Shell, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 200], ids=["while it waits", "while it prints"])
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "json"])
-def test_19_a_tail_that_nobody_reads_ends(home: Shell, as_json: bool, count: int) -> None:
+def test_19_a_tail_that_nobody_reads_ends(shell: Shell, as_json: bool, count: int) -> None:
     """`tail | head -1`, also where nothing more is said in the session: quietly, with exit code 1."""
-    with_messages(home, count)
-    process = home.start("tail", "s", "-n", str(count), *(["--json"] if as_json else []))
+    with_messages(shell, count)
+    process = shell.start("tail", "s", "-n", str(count), *(["--json"] if as_json else []))
     Lines(process).until("message 0")
     assert leave(process) == (1, "")
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "json"])
-def test_19_an_import_that_nobody_reads_ends(home: Shell, as_json: bool) -> None:
+def test_19_an_import_that_nobody_reads_ends(shell: Shell, as_json: bool) -> None:
     """`import --follow | true`: it neither spins nor goes on unseen."""
-    path = codex(home.path / "rollouts")
-    process = home.start("import", "--follow", str(path.parent), *(["--json"] if as_json else []))
+    path = codex(shell.path / "rollouts")
+    process = shell.start("import", "--follow", str(path.parent), *(["--json"] if as_json else []))
     assert leave(process) == (1, "")
-    process = home.start("import", "--follow", str(path.parent), *(["--json"] if as_json else []))
+    process = shell.start("import", "--follow", str(path.parent), *(["--json"] if as_json else []))
     Lines(process).until("sessions" if as_json else "following")
     assert leave(process) == (1, "")
 
@@ -68,24 +68,24 @@ def test_19_an_import_that_nobody_reads_ends(home: Shell, as_json: bool) -> None
 @pytest.mark.parametrize(
     "arguments", [("list",), ("show", "s"), ("search", "message"), ("export", "s")], ids=lambda args: args[0]
 )
-def test_19_a_reader_that_has_seen_enough_is_no_error(home: Shell, arguments: tuple[str, ...]) -> None:
+def test_19_a_reader_that_has_seen_enough_is_no_error(shell: Shell, arguments: tuple[str, ...]) -> None:
     """Nothing is said about it, whatever the command."""
-    with_messages(home, 200)
-    process = home.start(*arguments)
+    with_messages(shell, 200)
+    process = shell.start(*arguments)
     assert leave(process) in ((1, ""), (0, ""))
 
 
 class Dying:
     """A daemon that takes the first bytes of each connection and is gone."""
 
-    def __init__(self, home: Shell) -> None:
+    def __init__(self, shell: Shell) -> None:
         for name in ("run", "data"):
-            (home.path / name).mkdir(mode=0o700)
-        path = home.path / "run" / "s"
+            (shell.path / name).mkdir(mode=0o700)
+        path = shell.path / "run" / "s"
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
         self._socket.listen()
-        (home.data / "endpoint").write_bytes(Endpoint(str(path), PROTOCOL_VERSION, os.getpid(), "0", "x").encode())
+        (shell.data / "endpoint").write_bytes(Endpoint(str(path), PROTOCOL_VERSION, os.getpid(), "0", "x").encode())
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
@@ -107,15 +107,15 @@ class Dying:
 @pytest.mark.parametrize(
     "arguments", [("append", "s"), ("list",), ("tail", "s", "-n", "0"), ("status",)], ids=lambda args: args[0]
 )
-def test_19_a_daemon_that_dies_is_said(home: Shell, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_19_a_daemon_that_dies_is_said(shell: Shell, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Also under a request that it did not take whole: one line, and an exit code of its own."""
-    dying = Dying(home)
+    dying = Dying(shell)
     try:
         if arguments[0] == "tail":  # it continues with the next daemon, and there is always one
-            process = home.start(*arguments)
+            process = shell.start(*arguments)
             assert leave(process) == (1, "")
             return
-        done = home(*arguments, stdin="x" * 20_000_000 if arguments[0] == "append" else "")
+        done = shell(*arguments, stdin="x" * 20_000_000 if arguments[0] == "append" else "")
         assert done.code == 1
         assert done.err.startswith("sessiond: the daemon closed the connection")
         assert done.err.count("\n") == 1

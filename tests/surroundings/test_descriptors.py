@@ -38,7 +38,7 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Shell]:
+def shell() -> Iterator[Shell]:
     made = stranger()
     assert made("new", "--id", "s").code == 0
     yield made
@@ -46,12 +46,12 @@ def home() -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("redirected", [*CLOSED, *FULL])
-def test_22_descriptors_that_are_closed_or_full(home: Shell, redirected: str) -> None:
+def test_22_descriptors_that_are_closed_or_full(shell: Shell, redirected: str) -> None:
     """Every command ends, with an exit code of its own and never a traceback; where somebody can read it, one line says why."""
     for arguments in COMMANDS:
         line = f'exec "$0" -m sessiond {arguments}{redirected}'
         done = subprocess.run(
-            ["/bin/sh", "-c", line, home.command()[0]], env=home.env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            ["/bin/sh", "-c", line, shell.command()[0]], env=shell.env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=60, check=False,
         )  # fmt: skip
         assert "Traceback" not in done.stdout + done.stderr, arguments
@@ -66,19 +66,19 @@ def test_22_descriptors_that_are_closed_or_full(home: Shell, redirected: str) ->
             assert done.stderr.count("\n") == 1, arguments
 
 
-def test_22_a_message_that_was_taken_is_there_though_nobody_could_be_told(home: Shell) -> None:
+def test_22_a_message_that_was_taken_is_there_though_nobody_could_be_told(shell: Shell) -> None:
     """`append >&-` succeeds: a closed standard output means that nobody wants to read."""
     line = 'exec "$0" -m sessiond append s "told nobody" >&-'
     done = subprocess.run(
-        ["/bin/sh", "-c", line, home.command()[0]],
-        env=home.env,
+        ["/bin/sh", "-c", line, shell.command()[0]],
+        env=shell.env,
         cwd="/",
         stdin=subprocess.DEVNULL,
         timeout=60,
         check=False,
     )
     assert done.returncode == 0
-    assert "told nobody" in home("show", "s").out
+    assert "told nobody" in shell("show", "s").out
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -33,7 +33,7 @@ def locales(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=LOCALES)
-def home(request: pytest.FixtureRequest, locales: Path) -> Iterator[Shell]:
+def shell(request: pytest.FixtureRequest, locales: Path) -> Iterator[Shell]:
     """On a machine with such a locale."""
     made = stranger(LC_ALL=request.param, LOCPATH=str(locales))
     yield made
@@ -47,80 +47,80 @@ def utf8() -> Iterator[Shell]:
     made.close()
 
 
-def out(home: Shell, *arguments: str) -> bytes:
+def out(shell: Shell, *arguments: str) -> bytes:
     """The output of a command, byte by byte; it must succeed and print nothing else."""
     done = subprocess.run(
-        home.command(*arguments), env=home.env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        shell.command(*arguments), env=shell.env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
 
-def with_words(home: Shell) -> None:
+def with_words(shell: Shell) -> None:
     """A session named so, which says so."""
-    assert home("new", "--id", "s").code == 0
-    client = home.client()
+    assert shell("new", "--id", "s").code == 0
+    client = shell.client()
     client.call("session/update", {"sessionId": "s", "name": WORDS})
     client.call("session/append", {"sessionId": "s", "messages": [{"role": "user", "content": WORDS}]})
     client.close()
 
 
-def names_in(home: Shell) -> str:
-    return str(home.env.get("LC_ALL", "utf-8"))
+def names_in(shell: Shell) -> str:
+    return str(shell.env.get("LC_ALL", "utf-8"))
 
 
-def test_21_what_cannot_be_encoded_is_shown_as_something(home: Shell) -> None:
+def test_21_what_cannot_be_encoded_is_shown_as_something(shell: Shell) -> None:
     """`list`, `show`, `search`, `tail`: a question mark in its place, and never a traceback."""
-    with_words(home)
-    encoding = LOCALES[names_in(home)]
+    with_words(shell)
+    encoding = LOCALES[names_in(shell)]
     for arguments in (("list",), ("show", "s"), ("search", "Grüße", "--no-pager"), ("export", "s", "--format", "text")):
-        shown = out(home, *arguments) if arguments[0] != "search" else out(home, "search", "role:user")
+        shown = out(shell, *arguments) if arguments[0] != "search" else out(shell, "search", "role:user")
         assert shown.strip()
-    assert WORDS.encode(encoding, "replace") in out(home, "list")
-    assert "🙂" not in out(home, "show", "s").decode(encoding)
-    process = home.start("tail", "s")
+    assert WORDS.encode(encoding, "replace") in out(shell, "list")
+    assert "🙂" not in out(shell, "show", "s").decode(encoding)
+    process = shell.start("tail", "s")
     Lines(process).until("?")
 
 
-def test_21_json_is_the_same_value_in_every_encoding(home: Shell) -> None:
+def test_21_json_is_the_same_value_in_every_encoding(shell: Shell) -> None:
     """`--json`: what the encoding does not have is escaped."""
-    with_words(home)
-    assert json.loads(out(home, "list", "--json"))["sessions"][0]["name"] == WORDS
-    assert json.loads(out(home, "search", "--json", "role:user"))["hits"][0]["snippet"] == WORDS
-    process = home.start("tail", "s", "--json")
+    with_words(shell)
+    assert json.loads(out(shell, "list", "--json"))["sessions"][0]["name"] == WORDS
+    assert json.loads(out(shell, "search", "--json", "role:user"))["hits"][0]["snippet"] == WORDS
+    process = shell.start("tail", "s", "--json")
     assert json.loads(Lines(process).next())["messages"][0]["content"] == WORDS
 
 
 @pytest.mark.parametrize("how", ["by a client", "in the foreground"])
-def test_21_the_locale_of_the_first_client_is_its_own(home: Shell, how: str) -> None:
+def test_21_the_locale_of_the_first_client_is_its_own(shell: Shell, how: str) -> None:
     """A daemon that was first started under another encoding opens everybody's paths."""
     if how == "by a client":
-        assert home("list").code == 0
+        assert shell("list").code == 0
     else:
-        Lines(home.start("serve"), "stderr").until("version ")
-    folder = home.path / "日本 ü"
+        Lines(shell.start("serve"), "stderr").until("version ")
+    folder = shell.path / "日本 ü"
     folder.mkdir()
-    there = dict(home.env)
-    home.env = {
+    there = dict(shell.env)
+    shell.env = {
         **{name: value for name, value in there.items() if name not in ("LC_ALL", "LOCPATH")},
         "LANG": "C.UTF-8",
     }
     (folder / "x.json").write_text(json.dumps([{"role": "user", "content": "words"}]))
-    assert home("import", str(folder / "x.json")).out.startswith("imported 1 session with 1 message")
-    assert home("new", "--id", "s").code == 0
-    assert home("append", "s", "words").code == 0
-    assert home("export", "s", "-o", str(folder / "out.md")).code == 0
+    assert shell("import", str(folder / "x.json")).out.startswith("imported 1 session with 1 message")
+    assert shell("new", "--id", "s").code == 0
+    assert shell("append", "s", "words").code == 0
+    assert shell("export", "s", "-o", str(folder / "out.md")).code == 0
     assert "words" in (folder / "out.md").read_text()
-    home.env = there
+    shell.env = there
 
 
-def test_21_paths_of_another_encoding_lead_where_they_lead(home: Shell) -> None:
+def test_21_paths_of_another_encoding_lead_where_they_lead(shell: Shell) -> None:
     """A client under another locale names the same bytes as everybody else."""
-    folder = home.path / "日本 ü"
+    folder = shell.path / "日本 ü"
     folder.mkdir()
     (folder / "x.json").write_text(json.dumps([{"role": "user", "content": "words"}]))
-    arguments = [os.fsencode(one) for one in home.command("import", str(folder / "x.json"))]
-    done = subprocess.run(arguments, env=home.env, cwd="/", capture_output=True, timeout=60, check=False)
+    arguments = [os.fsencode(one) for one in shell.command("import", str(folder / "x.json"))]
+    done = subprocess.run(arguments, env=shell.env, cwd="/", capture_output=True, timeout=60, check=False)
     assert done.returncode == 0
     assert b"imported 1 session with 1 message" in done.stdout
 

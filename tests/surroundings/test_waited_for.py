@@ -16,7 +16,7 @@ from tests.surroundings.strangers import Lines, stranger
 
 
 @pytest.fixture
-def home() -> Iterator[Shell]:
+def shell() -> Iterator[Shell]:
     made = stranger()
     yield made
     made.close()
@@ -39,46 +39,46 @@ def codex(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["tcp", "ws"])
-def test_18_the_address_that_is_listened_on(home: Shell, kind: str) -> None:
+def test_18_the_address_that_is_listened_on(shell: Shell, kind: str) -> None:
     """`--tcp` and `--ws` print it and stay: it does not wait in a buffer for their end."""
-    line = Lines(home.start(f"--{kind}", "0")).next()
+    line = Lines(shell.start(f"--{kind}", "0")).next()
     assert re.fullmatch(rf"listening on {kind} 127\.0\.0\.1:\d+, the token is in .+/token", line)
 
 
-def test_18_both_addresses(home: Shell) -> None:
+def test_18_both_addresses(shell: Shell) -> None:
     """Each on a line of its own."""
-    lines = Lines(home.start("--tcp", "0", "--ws", "0"))
+    lines = Lines(shell.start("--tcp", "0", "--ws", "0"))
     assert [lines.next().split()[2] for _ in range(2)] == ["tcp", "ws"]
 
 
 @pytest.mark.parametrize("arguments", [("--print",), ()], ids=["print", "no browser"])
-def test_18_the_address_of_the_page(home: Shell, arguments: tuple[str, ...]) -> None:
+def test_18_the_address_of_the_page(shell: Shell, arguments: tuple[str, ...]) -> None:
     """`web` says where the page is while it serves it."""
-    home.env["BROWSER"] = "/bin/false"
-    line = Lines(home.start("web", "--port", "0", *arguments)).until("http://")
+    shell.env["BROWSER"] = "/bin/false"
+    line = Lines(shell.start("web", "--port", "0", *arguments)).until("http://")
     url = line.partition("http://")[2].partition("#")[0]
     with urllib.request.urlopen(f"http://{url}", timeout=20) as page:
         assert page.status == 200
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "json"])
-def test_18_what_is_said_in_a_session(home: Shell, as_json: bool) -> None:
+def test_18_what_is_said_in_a_session(shell: Shell, as_json: bool) -> None:
     """`tail` shows what was there, and each word as it is said."""
-    home("new", "--id", "s")
-    home("append", "s", "first")
-    lines = Lines(home.start("tail", "s", *(["--json"] if as_json else [])))
+    shell("new", "--id", "s")
+    shell("append", "s", "first")
+    lines = Lines(shell.start("tail", "s", *(["--json"] if as_json else [])))
     lines.until("first")
-    home("append", "s", "second")
+    shell("append", "s", "second")
     lines.until("second")
 
 
-def test_18_text_that_streams_in(home: Shell) -> None:
+def test_18_text_that_streams_in(shell: Shell) -> None:
     """`tail` shows a part of a line before the line ends."""
-    home("new", "--id", "s")
-    client = home.client()
+    shell("new", "--id", "s")
+    client = shell.client()
     message = {"id": "m", "role": "assistant", "content": "Hel", "status": "streaming"}
     client.call("session/append", {"sessionId": "s", "messages": [message]})
-    lines = Lines(home.start("tail", "s"))
+    lines = Lines(shell.start("tail", "s"))
     lines.until("assistant")
     lines.begun("Hel")
     client.call("session/extend", {"sessionId": "s", "messageId": "m", "text": "lo"})
@@ -87,29 +87,29 @@ def test_18_text_that_streams_in(home: Shell) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "json"])
-def test_18_what_an_import_takes_in(home: Shell, as_json: bool) -> None:
+def test_18_what_an_import_takes_in(shell: Shell, as_json: bool) -> None:
     """`import --follow` says what was there, that it follows, and what came in since."""
-    path = codex(home.path / "rollouts")
-    lines = Lines(home.start("import", "--follow", str(path.parent), *(["--json"] if as_json else [])))
+    path = codex(shell.path / "rollouts")
+    lines = Lines(shell.start("import", "--follow", str(path.parent), *(["--json"] if as_json else [])))
     lines.until('"sessions":' if as_json else "following 1 place")
     with path.open("a") as file:
         file.write(codex_line("two"))
     assert "2" in lines.until('"messageCount":2' if as_json else "2 messages")
 
 
-def test_18_the_demo(home: Shell) -> None:
+def test_18_the_demo(shell: Shell) -> None:
     """Each of its steps is shown when it is done."""
-    home.env["TMPDIR"] = str(home.path)
-    process = home.start("demo")
+    shell.env["TMPDIR"] = str(shell.path)
+    process = shell.start("demo")
     lines = Lines(process)
     for step in ("A throwaway home", "1. ", "2. ", "3. ", "4. ", "Everything stopped and removed."):
         lines.until(step)
     assert process.wait(30) == 0
 
 
-def test_18_the_log_of_a_daemon_in_the_foreground(home: Shell) -> None:
+def test_18_the_log_of_a_daemon_in_the_foreground(shell: Shell) -> None:
     """`serve` says on standard error that it is there."""
-    Lines(home.start("serve"), "stderr").until("version ")
+    Lines(shell.start("serve"), "stderr").until("version ")
 
 
 def test_18_the_tests_run_in_nobodys_environment(tmp_path: Path) -> None:

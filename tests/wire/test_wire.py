@@ -13,12 +13,6 @@ from tests.home import Client, Home
 FILES = sorted(Path(__file__).parent.glob("*.wire"))
 
 
-@pytest.fixture
-def home(tmp_path):
-    with Home(tmp_path) as home:
-        yield home
-
-
 class Replay:
     def __init__(self, home: Home) -> None:
         self.home = home
