@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -62,6 +63,25 @@ def test_what_was_typed_survives_a_killed_neovim(at: House, command: Callable[..
 def test_leaving_keeps_draft_and_session(at: House, command: Callable[..., list[str]]) -> None:
     """`:qall` right after typing asks nothing; the daemon has the draft, and the session file the message."""
     vim_scenarios.leaving_keeps_everything(at, command, KEY)
+
+
+def test_the_first_tab_completes(at: House, command: Callable[..., list[str]]) -> None:
+    vim_scenarios.first_tab(at, command)
+
+
+def test_the_first_completion_of_a_script(at: House, nvim: str) -> None:
+    """Nothing but the plugin has been loaded."""
+    at.client().call("session/new", sessionId="a", name="shown")
+    ask = "echo getcompletion('SessiondSwitch sho', 'cmdline')"
+    done = subprocess.run(
+        [*neovim(at, nvim), "--headless", "-c", ask, "-c", "qall!"],
+        env=at.env,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr.startswith("['a  shown"), done
 
 
 def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) -> None:

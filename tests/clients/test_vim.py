@@ -54,6 +54,10 @@ def test_leaving_keeps_draft_and_session(at: House, command: Callable[..., list[
     vim_scenarios.leaving_keeps_everything(at, command, KEY)
 
 
+def test_the_first_tab_completes(at: House, command: Callable[..., list[str]]) -> None:
+    vim_scenarios.first_tab(at, command)
+
+
 def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) -> None:
     """`:SessiondSwitch` alone shows all sessions, and Enter opens the one that is marked."""
     vim_scenarios.menu_chooses(at, command, "")

@@ -57,6 +57,18 @@ def draft_survives(at: House, command: Command, key: str) -> None:
     wait_until(lambda: third.ended)
 
 
+def first_tab(at: House, command: Command) -> None:
+    """In an editor in which nothing of ours has run yet."""
+    client = at.client()
+    client.call("session/new", sessionId="a", name="shown")
+    terminal = at.terminal(*command())
+    terminal.type(":SessiondSwitch sho", "Tab")
+    terminal.shows("SessiondSwitch a  shown")
+    terminal.type("", "Enter")
+    terminal.shows("[shown:0]")
+    assert "Error" not in terminal.screen and "E716" not in terminal.screen
+
+
 def leaving_keeps_everything(at: House, command: Command, key: str) -> None:
     at.home.configure("[autosave]\ninterval_s = 0\nidle_s = 0\n")  # nobody saves but the editor
     client = at.client()

@@ -31,6 +31,11 @@ function M.connected()
   return conn ~= nil
 end
 
+-- Whether the daemon has answered on the connection that there is.
+function M.ready()
+  return up
+end
+
 -- Ends the connection as a crash would.
 function M.abandon()
   if conn then
@@ -122,6 +127,8 @@ function start()
       hint = "install sessiond, or require('sessiond').setup({ command = ... })",
     }
   end
+  -- It listens to the connection. Completion in a fresh editor connects before any command has loaded it.
+  require('sessiond.room')
   refused, by_itself = false, false
   conn = rpc.connect(words, function(...)
     listener.notified(...)

@@ -8,6 +8,8 @@ local M = {}
 local PAGE = 1000
 -- Completion waits no longer than this, and shows what has arrived by then.
 local COMPLETE_MS = 1000
+-- The same in a fresh editor, whose first Tab starts the connection, and perhaps the daemon.
+local FIRST_COMPLETE_MS = 4000
 
 -- The last list, in case no answer comes in time.
 local known = {}
@@ -69,7 +71,7 @@ function M.complete(lead, line, pos)
   list(function()
     answered = true
   end)
-  vim.wait(COMPLETE_MS, function()
+  vim.wait(client.ready() and COMPLETE_MS or FIRST_COMPLETE_MS, function()
     return answered
   end, 5)
   local words = words_of(line:sub(1, pos):gsub('^.-Sessiond%a*!?%s*', '', 1))

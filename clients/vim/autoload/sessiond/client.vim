@@ -1,6 +1,7 @@
 vim9script
 # Vim's one connection to the daemon: started when first needed, and again after every loss while sessions are open.
 
+import autoload './room.vim'
 import autoload './rpc.vim'
 import autoload './say.vim'
 
@@ -26,6 +27,11 @@ enddef
 # Whether a relay is running or just ending.
 export def Connected(): bool
   return !empty(conn)
+enddef
+
+# Whether the daemon has answered on the connection that there is.
+export def Ready(): bool
+  return up
 enddef
 
 # Done(error, result), see rpc.vim. Starts the connection if necessary.
@@ -70,6 +76,8 @@ def Start(): dict<any>
     return {kind: 'noProgram', message: $'program {string(get(command, 0, ""))} not found',
       hint: 'install sessiond, or set g:sessiond_command'}
   endif
+  # It listens to the connection. Completion in a fresh editor connects before any command has loaded it.
+  room.Load()
   refused = false
   by_itself = false
   conn = rpc.Connect(command, Notified, Closed)

@@ -8,6 +8,8 @@ import autoload './when.vim'
 const PAGE = 1000
 # Completion waits no longer than this, and shows what has arrived by then.
 const COMPLETE_MS = 1000
+# The same in a fresh editor, whose first Tab starts the connection, and perhaps the daemon.
+const FIRST_COMPLETE_MS = 4000
 const MENU_ROWS = 20
 
 # The last list, in case no answer comes in time.
@@ -98,10 +100,11 @@ enddef
 
 def Known(): list<any>
   var started = reltime()
+  var patience = client.Ready() ? COMPLETE_MS : FIRST_COMPLETE_MS
   var sessions: list<any> = []
   var cursor: any = v:null
   while true
-    var left = COMPLETE_MS - Elapsed(started)
+    var left = patience - Elapsed(started)
     var page = left > 0 ? client.Eval('session/list', {limit: PAGE, cursor: cursor}, left) : v:null
     if type(page) != v:t_dict
       return len(sessions) > len(known) ? sessions : known

@@ -352,6 +352,10 @@ export def Refresh()
   redrawstatus!
 enddef
 
+# Called so that what stands below is done.
+export def Load()
+enddef
+
 client.Listen({Notified: Notified, Up: Up, Down: Down, Wanted: () => !empty(rooms)})
 
 augroup sessiond_leave
