@@ -797,6 +797,8 @@ export interface StatusResult {
   ws: Address | null
   stores: Array<StoreStatus>
   connections: number
+  /** The name that a client gave with `initialize` -> how many connections have it. */
+  clients: JsonObject
   openSessions: number
   dirtySessions: number
   journal: JournalStatus

@@ -86,6 +86,11 @@ def hub_in_brief(hub: HubStatus) -> str:
     return ", ".join(filter(None, (f"offline since {since}" if since else "offline", waiting)))
 
 
+def _connections_in_words(status: Status) -> str:
+    named = (name if number == 1 else f"{name} ({number})" for name, number in sorted(status.clients.items()))
+    return ": ".join(filter(None, (str(status.connections), ", ".join(named))))
+
+
 def index_problem(index: IndexStatus) -> str | None:
     """Why searches may not find everything; None if they do."""
     if index.state == "failing":
@@ -114,7 +119,7 @@ def _lines(status: Status) -> list[tuple[str, str]]:
             lines.append(("hub", f"of {store.name}: {hub_in_words(store.hub)}"))
     lines += [("NOTE", unpromised_in_words(one.path, one.kind)) for one in elsewhere(status)]
     lines += [
-        ("connections", str(status.connections)),
+        ("connections", _connections_in_words(status)),
         ("sessions", f"{status.open_sessions} open, {status.dirty_sessions} not saved yet"),
         ("journal", f"{status.journal.bytes} bytes, lsn {status.journal.lsn}"),
     ]

@@ -8,12 +8,12 @@ import time
 
 import click
 
-from sessiond.cli.client import connect_if_running
+from sessiond.cli.client import NAME, ask_if_running, connect_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
 from sessiond.client import requests
 from sessiond.endpoint import Places, places, read_endpoint
-from sessiond.errors import DaemonUnreachable
+from sessiond.errors import DaemonUnreachable, SessiondError
 from sessiond.limits import DEFAULT
 from sessiond.reach import is_held
 
@@ -25,17 +25,37 @@ _LOOK_AGAIN_S = 0.02
 @as_json
 def command(as_json: bool) -> int:
     """Save everything and stop the daemon. The next client starts it again."""
+    attached = _attached()
     pid, another = stop()
     if as_json:
-        print_json({"stopped": pid is not None, "pid": pid} | ({"another": another} if another else {}))
+        found = {"another": another, "attached": attached}
+        print_json({"stopped": pid is not None, "pid": pid} | {key: value for key, value in found.items() if value})
     elif pid is None:
         say("no daemon is running")
-    elif another is None:
-        say(f"the daemon (pid {pid}) has stopped")
-    else:
+    elif another is not None:
         by = _starter(another)
-        say(f"the daemon (pid {pid}) has stopped; another one (pid {another}) is running already{by and ', ' + by}")
+        why = f"; {_in_words(attached)}" if attached else ""
+        say(
+            f"the daemon (pid {pid}) has stopped; another one (pid {another}) is running already{by and ', ' + by}{why}"
+        )
+    elif attached:
+        say(f"the daemon (pid {pid}) has stopped; {_in_words(attached)} and may start it again")
+    else:
+        say(f"the daemon (pid {pid}) has stopped")
     return 0
+
+
+def _attached() -> list[str]:
+    """Names of the clients that are connected, editors for example, which start a daemon when they need one."""
+    with contextlib.suppress(SessiondError, ConnectionError):  # `stop` itself says what is wrong
+        answer = ask_if_running(places(), requests.status())
+        return sorted(set(answer.value.clients) - {NAME}) if answer is not None else []
+    return []
+
+
+def _in_words(names: list[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last} were connected" if most else f"{last} was connected"
 
 
 def stop() -> tuple[int | None, int | None]:

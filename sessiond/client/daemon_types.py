@@ -115,6 +115,8 @@ class Status(Value, frozen=True, kw_only=True):
     tcp: Address | None = None
     ws: Address | None = None
     connections: int = 0
+    clients: dict[str, int] = field(default_factory=dict)
+    """The name that a client gave -> how many connections have it."""
     open_sessions: int = 0
     dirty_sessions: int = 0
     read_only: ReadOnlyStatus | None = None

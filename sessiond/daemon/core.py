@@ -206,6 +206,7 @@ class Daemon:
             index=sessions.search,
             damage=self._parts.health.damage(),
             connections=self._server.connections,
+            clients=self._server.clients(),
             limits=msgspec.to_builtins(self.limits),
             config=ConfigStatus(file=self._config.file, values=settings),
         )

@@ -94,7 +94,7 @@ class Connection:
 
     def __init__(self, number: int, channel: Channel, server: Host) -> None:
         self.id = number
-        self.client = "unknown"
+        self.client = lifecycle.UNNAMED
         self.closed = False
         self.folders: list[str] = []
         """URIs of the workspace folders that the client named."""

@@ -41,6 +41,8 @@ _LSP_PREFIXES = (
     "workspaceSymbol/",
     "client/",
 )
+UNNAMED = "unknown"
+"""A client that has not said its name."""
 _LSP_NAMES = frozenset({"initialize", "initialized", "shutdown", "exit"})
 
 
@@ -73,7 +75,7 @@ class InitializeParams(msgspec.Struct, rename="camel"):
 
     @property
     def client(self) -> str:
-        return (self.client_info.name if self.client_info else "") or "unknown"
+        return (self.client_info.name if self.client_info else "") or UNNAMED
 
     @property
     def folders(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,11 @@ class Server:
     @property
     def connections(self) -> int:
         return len(self._connections)
+
+    def clients(self) -> dict[str, int]:
+        """Names that clients gave -> how many connections have them."""
+        named = (one.client for one in self._connections if one.client != lifecycle.UNNAMED)
+        return dict(Counter(named))
 
     def set_token(self, token: str | None) -> None:
         """Valid from now on; present connections remain."""

@@ -112,6 +112,8 @@ class StatusResult(Wire):
     ws: Address | None
     stores: list[StoreStatus]
     connections: Count
+    clients: dict[str, int]
+    """The name that a client gave with `initialize` -> how many connections have it."""
     open_sessions: Count
     dirty_sessions: Count
     journal: JournalStatus

@@ -123,7 +123,8 @@ def test_a_browser_here_reaches_what_listens_everywhere(host: str, reached: str)
 def test_the_status_of_a_daemon_in_trouble() -> None:
     """Where it listens, which store has what problem, and that nothing can be written, with the reason."""
     told = {
-        "version": "1", "pid": 7, "startedAt": "2026-01-11T14:30:22.000Z", "dataDir": "/d", "socket": None, "connections": 2,
+        "version": "1", "pid": 7, "startedAt": "2026-01-11T14:30:22.000Z", "dataDir": "/d", "socket": None, "connections": 4,
+        "clients": {"vim": 1, "emacs": 2},
         "openSessions": 1, "dirtySessions": 3, "journal": {"bytes": 10, "lsn": 4},
         "ws": {"host": "::1", "port": 80, "tokenFile": "/d/token"},
         "stores": [
@@ -139,6 +140,7 @@ def test_the_status_of_a_daemon_in_trouble() -> None:
     assert "store a (jsonl, 1 session) /a  PROBLEM: unavailable" in lines
     assert "store b (jsonl, 2 sessions) /b  PROBLEM: gone" in lines
     assert "store c (jsonl, 0 sessions) /c" in lines
+    assert "connections 4: emacs (2), vim" in lines
     assert "INDEX the index is still being built (3 of 5 sessions read), so there may be more" in lines
     assert any(line.startswith("READ-ONLY the disk is full, since ") for line in lines)
 

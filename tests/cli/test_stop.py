@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.cli import stop as module
+from sessiond.client import connect
 from sessiond.endpoint import Endpoint
 from sessiond.errors import DaemonUnreachable
 from tests.shell import Shell
@@ -46,6 +47,16 @@ def test_what_holds_the_folder_is_named_after_all_patience(
     monkeypatch.setattr(module, "_lives", lambda _: True)
     with pytest.raises(DaemonUnreachable, match="still running"):
         module.stop()
+
+
+def test_who_was_connected_is_named(shell: Shell) -> None:
+    """An editor starts a daemon again; so whoever stops it is told which one that will be."""
+    with connect(home=str(shell.path), name="emacs"), connect(home=str(shell.path), name="vim"):
+        done = shell("stop")
+        assert done.code == 0
+        assert "has stopped; emacs and vim were connected and may start it again" in done.out
+        shell("list")
+        assert shell("stop", "--json").json.keys() == {"stopped", "pid"}
 
 
 def test_a_stop_while_clients_start_daemons_ends_with_its_daemon(shell: Shell) -> None:
