@@ -63,7 +63,8 @@ def test_what_is_shown(web: Web) -> None:
     expect(sum_).to_contain_text("51,200 tokens")
     assert table(page, "Models") == ["m-b", "m-a"]
     assert table(page, "Tools") == ["codex", "sessiond"]
-    assert page.locator(".over-time > svg g").count() in (2, 3)
+    # The months between the two that have data are there, too.
+    assert page.locator(".over-time > svg g").count() in (12, 13)
     page.click(".over-time summary")
     expect(page.locator(".over-time tbody tr").last).to_contain_text("700")
     page.get_by_role("link", name="Recent work").last.click()
@@ -71,6 +72,58 @@ def test_what_is_shown(web: Web) -> None:
     expect(page.locator(".usage")).to_have_count(0)
     page.go_back()
     expect(page.locator(".usage")).to_have_count(1)
+
+
+def test_it_opens_on_the_newest_period_with_data(web: Web) -> None:
+    web.client().call("session/new", sessionId="old", messages=[used(100, model="m-b", input=50_000)])
+    page = web.open()
+    usage(page)
+    current = page.locator(".usage .tools a[aria-current]")
+    expect(current).to_have_text("A year")
+    expect(page.locator(".usage .facts")).to_contain_text("50,000 tokens")
+    usage(page, "/30")
+    expect(current).to_have_text("30 days")
+    expect(page.locator(".usage .facts")).to_have_text("No message of this period reports tokens.")
+
+
+def test_months_without_data_are_there(web: Web) -> None:
+    """Time is a scale: from the first month with data to this one."""
+    messages = [used(days, model="m", input=1) for days in (800, 400, 0)]
+    web.client().call("session/new", sessionId="s", messages=messages)
+    page = web.open()
+    usage(page, "/all")
+    columns = page.locator(".over-time > svg g")
+    expect(columns).not_to_have_count(0)
+    keys = [title.partition(":")[0] for title in columns.locator("title").all_text_contents()]
+    first = datetime.now(UTC) - timedelta(days=800)
+    now = datetime.now(UTC)
+    assert len(keys) in range((now.year - first.year) * 12 + now.month - first.month, 29)
+    assert keys == sorted(set(keys)) and {f"{now.year - 1}-{month:02}" for month in range(1, 13)} < set(keys)
+
+
+def test_cache_reads_can_be_left_out(web: Web) -> None:
+    """In sums, charts and tables; the browser remembers it."""
+    filled(web)
+    page = web.open()
+    usage(page, "/30")
+    sum_ = page.locator(".usage .facts")
+    expect(sum_).to_contain_text("1,200 tokens")
+    page.get_by_label("Count cache reads").uncheck()
+    expect(sum_).to_contain_text("500 tokens")
+    expect(page.locator(".legend span")).to_have_text(["Input", "Cache write", "Output"])
+    page.reload()
+    expect(sum_).to_contain_text("500 tokens")
+    page.get_by_label("Count cache reads").check()
+    expect(sum_).to_contain_text("1,200 tokens")
+
+
+def test_what_the_plus_means_is_said(web: Web) -> None:
+    filled(web)
+    page = web.open()
+    usage(page, "/30")
+    expect(page.locator(".usage .facts")).to_contain_text("$0.25+ (without 1 request of unknown cost)")
+    cell = page.locator("tbody td", has_text="$0.25+").first
+    expect(cell).to_have_attribute("title", "without 1 request of unknown cost")
 
 
 def test_what_is_used_meanwhile_comes_in(web: Web) -> None:
