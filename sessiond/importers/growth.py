@@ -112,6 +112,10 @@ class _Passed(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
+        if (offset, whence) == (0, 0) and not self._blocks.digests:
+            # Somebody looked at how the file begins, and that was all of it: nothing of it is left in the buffer.
+            self._file.seek(0)
+            self._blocks.rest = b""
         assert (offset, whence) in ((0, 1), (self._blocks.size, 0)), "a source is read from its beginning to its end"
         return self._blocks.size
 
