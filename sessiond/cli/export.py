@@ -53,6 +53,7 @@ def _format(_ctx: click.Context, _param: click.Parameter, given: str | None) -> 
 @click.option("--all", "everything", is_flag=True, help="All sessions, archived ones too.")
 @options.filters
 @options.as_json
+@options.resolving("session_ids")
 def command(
     session_ids: tuple[str, ...], form: str | None, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
     **given: Any,

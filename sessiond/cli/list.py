@@ -54,7 +54,8 @@ def command(
 
     If the output is not a terminal, each session is one line, with tabs between id, name, messages, changed, model, tags,
     folder and store. If there are more than are shown, standard error says so, unless you give -n.
-    On a terminal, a session without a name is shown with its summary or how it begins, in brackets.
+    On a terminal, the name comes first, and a long id is cut where it is the only one that begins so: commands take that
+    for the id. A session without a name is shown with its summary or how it begins, in brackets.
     With --json the document is the result of session/list: {"sessions": [...], "nextCursor": ...}, with "incomplete": true
     while the index is being rebuilt and does not know all sessions yet. Without --json, standard error says so.
     """
@@ -96,7 +97,9 @@ def command(
             row[1] = f"[{known[row[0]]}]"  # in brackets, so that it does not look like a name
     from sessiond.cli.list_table import show
 
-    show(rows, more=found.next_cursor is not None, paint=Paint(colored(color)), paged=not no_pager)
+    # Of what is in the trash, `restore` wants the whole id.
+    short = not given["deleted"]
+    show(rows, more=found.next_cursor is not None, short=short, paint=Paint(colored(color)), paged=not no_pager)
 
 
 def _row(info: SessionInfo) -> list[str]:

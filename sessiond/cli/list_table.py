@@ -9,8 +9,8 @@ from sessiond.cli.output import one_line
 from sessiond.cli.terminal import DIM, SESSION, Paint, columns, pager
 
 _COLUMNS = (
-    Column("id", SESSION),
     Column("name", least=12, most=48),
+    Column("id", SESSION),
     Column("messages", right=True, rank=1),
     Column("changed", DIM),
     Column("model", least=10, most=28, rank=3),
@@ -19,11 +19,15 @@ _COLUMNS = (
     Column("store", rank=2, dull="default"),
 )
 """In this order. If they do not fit, those of the highest rank are dropped first."""
+_ID = 26
+"""So many characters of an id are shown at least. Those that sessiond makes are shorter, and whole."""
 
 
-def show(rows: list[list[str]], *, more: bool, paint: Paint, paged: bool) -> None:
-    """`rows`: a cell for each column. `more`: there are sessions that are not shown."""
+def show(rows: list[list[str]], *, more: bool, short: bool, paint: Paint, paged: bool) -> None:
+    """`rows`: a cell for each column. `more`: there are sessions that are not shown. `short`: ids may be cut."""
     home = os.path.expanduser("~")
+    known_as = shortened([row[0] for row in rows]) if short else {}
+    rows = [[row[1], known_as.get(row[0], row[0]), *row[2:]] for row in rows]
     for row in rows:
         if row[6] == home or row[6].startswith(home + "/"):
             row[6] = "~" + row[6][len(home) :]
@@ -32,3 +36,16 @@ def show(rows: list[list[str]], *, more: bool, paint: Paint, paged: bool) -> Non
             out.write(line + "\n")
         if more:
             out.write(paint("there are more; --all shows them", DIM) + "\n")
+
+
+def shortened(ids: list[str]) -> dict[str, str]:
+    """Each id -> how it begins, as far as no other of these begins so; commands take that for the id."""
+    ordered = sorted(ids)
+    found = {}
+    for n, session_id in enumerate(ordered):
+        # Of all others, those beside it have most in common with it.
+        others = (*ordered[max(n - 1, 0) : n], *ordered[n + 1 : n + 2])
+        sizes = range(_ID, len(session_id))
+        size = next((size for size in sizes if not any(one.startswith(session_id[:size]) for one in others)), None)
+        found[session_id] = session_id[:size]
+    return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -42,7 +43,33 @@ def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[C
     ]
 
 
-session_id = click.argument("session_id", metavar="ID", shell_complete=sessions)
+def resolving(parameter: str) -> Callable[[F], F]:
+    """Before the command runs: the ids of the sessions that were named in other ways (`sessiond.cli.session_ids`). Not while the
+    command line is parsed, which completion does too.
+    """
+
+    def around(command: F) -> F:
+        @functools.wraps(command)
+        def resolved_first(*arguments: Any, **given: Any) -> Any:
+            named = given[parameter]
+            if named:
+                from sessiond.cli.session_ids import resolved
+
+                # What cannot be brought back is named in full.
+                whole = given.get("permanent") is True
+                ids = [resolved(one, by_beginning=not whole) for one in ([named] if isinstance(named, str) else named)]
+                given[parameter] = ids[0] if isinstance(named, str) else tuple(ids)
+            return command(*arguments, **given)
+
+        return cast("F", resolved_first)
+
+    return around
+
+
+def session_id(command: F) -> F:
+    """A session that is there, as the parameter `session_id`."""
+    argument = click.argument("session_id", metavar="ID", shell_complete=sessions)
+    return argument(resolving("session_id")(command))
 
 
 class Folder(click.Path):
@@ -80,7 +107,11 @@ def filters(command: F) -> F:
             type=Folder(),
             help="Only sessions of this folder (search: also of those below).",
         ),
-        click.option("--since", metavar="TIME", help="Only sessions changed at or after TIME (RFC 3339, or a date)."),
+        click.option(
+            "--since",
+            metavar="TIME",
+            help="Only sessions changed at or after TIME: RFC 3339, a date, yesterday, 7d, 2h.",
+        ),
         click.option("--until", metavar="TIME", help="Only sessions changed before TIME."),
         click.option("--archived", is_flag=True, help="Archived sessions instead."),
     ]
@@ -105,11 +136,12 @@ def filter_of(**given: Any) -> dict[str, Any]:
 def _moment(name: str, text: str) -> str:
     from datetime import UTC, datetime
 
+    from sessiond.cli.moments import FORMS, moment_of
+
     try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
+        moment = moment_of(text, datetime.now(UTC))
     except (ValueError, OverflowError):
-        message = f"{text!r} is not a time; write 2026-01-11 or 2026-01-11T14:30:22Z"
-        raise click.BadParameter(message, param_hint=f"--{name}") from None
+        raise click.BadParameter(f"{text!r} is not a time; write {FORMS}", param_hint=f"--{name}") from None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 ENDED = "the daemon closed the connection; the request may or may not have been carried out"
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
@@ -135,8 +135,20 @@ def _block_text(block: Any) -> str:
     return str(block)
 
 
+class MessageText(NamedTuple):
+    """A message as `show` and `tail` print it: a line with role and time, its text, and a line for each call."""
+
+    head: str
+    text: str
+    calls: list[str]
+
+
 def message_text(message: dict[str, Any]) -> str:
-    """A message as `show` and `tail` print it: a line with role and time, then its text."""
+    head, text, calls = parts_of(message)
+    return "\n".join([head, text, *calls])
+
+
+def parts_of(message: dict[str, Any]) -> MessageText:
     from sessiond.exporters.turns import MARKS  # only commands that print messages pay for this import
 
     metadata = message.get("metadata") or {}
@@ -148,10 +160,10 @@ def message_text(message: dict[str, Any]) -> str:
     author = message.get("author")
     by = f" ({author})" if isinstance(author, str) and author else ""
     head = f"── {message.get('role', '?')}{by} #{message.get('seq', '?')} {when}{marks}"
-    lines = [one_line(head), clean(content_text(message.get("content", ""))).rstrip("\n")]
+    calls = []
     for call in message.get("toolCalls") or []:
         if isinstance(call, dict):
             arguments = call.get("arguments")
             shown = arguments if isinstance(arguments, str) else _one_value(arguments)
-            lines.append(one_line(f"→ {call.get('name', '?')} {shown}", 200))
-    return "\n".join(lines)
+            calls.append(one_line(f"→ {call.get('name', '?')} {shown}", 200))
+    return MessageText(one_line(head), clean(content_text(message.get("content", ""))).rstrip("\n"), calls)

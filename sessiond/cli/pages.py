@@ -57,12 +57,24 @@ class Shown(Value, frozen=True, kw_only=True):
     changes: list[Raw] | None = None
 
 
-ready(SaidPage, ShownChange, Shown)
+class ShownPage(Value, frozen=True, kw_only=True):
+    """A page of `session/read`, with its messages as the daemon sent them."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    has_more: bool = False
+
+
+ready(SaidPage, ShownChange, Shown, ShownPage)
 
 
 def read(session_id: str, since: int, limit: int) -> Request[SaidPage]:
     """Messages with a seq greater than `since`."""
     return Request("session/read", {"sessionId": session_id, "since": since, "limit": limit}, SaidPage)
+
+
+def read_shown(session_id: str, since: int, limit: int) -> Request[ShownPage]:
+    """As `read`."""
+    return Request("session/read", {"sessionId": session_id, "since": since, "limit": limit}, ShownPage)
 
 
 def open_(session_id: str, **which: int) -> Request[Shown]:

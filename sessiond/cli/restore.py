@@ -11,7 +11,7 @@ from sessiond.client import requests
 
 
 @click.command("restore", short_help="Bring a session back from the trash.")
-@options.session_id
+@click.argument("session_id", metavar="ID")
 @options.as_json
 def command(session_id: str, as_json: bool) -> None:
     """Bring a session back from the trash; `sessiond list --deleted` shows what is there."""

@@ -47,6 +47,7 @@ def _tools(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[Com
 @click.option("-y", "--yes", is_flag=True, help="With --run: do not ask first.")
 @click.option("--targets", is_flag=True, help="List the tools, and which of them are installed.")
 @options.as_json
+@options.resolving("session_id")
 def command(
     session_id: str | None, tool: str | None, targets: bool, run: bool, yes: bool, as_json: bool, dry_run: bool, **given: Any
 ) -> int:  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists, filter_of, filters
+from sessiond.cli.options import as_json, check_exists, filter_of, filters, resolving
 from sessiond.cli.output import count, for_people, note, print_json
 from sessiond.cli.pages import Found, hits
 from sessiond.cli.status import index_problem
@@ -87,6 +87,7 @@ With -q the exit code says whether anything was found: 0 if so, 1 if not.
 @click.option("--all", "everything", is_flag=True, help="Show all of them.")
 @paging
 @as_json
+@resolving("session_id")
 def command(
     query: tuple[str, ...],
     mode: str | None,

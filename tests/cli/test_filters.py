@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from sessiond.cli.moments import moment_of
 from tests.shell import Shell
 
 
@@ -45,7 +49,7 @@ def test_a_file_that_cannot_be_read_is_a_session(shell: Shell) -> None:
 @pytest.mark.parametrize("option", ["--before", "--after", "--since", "--until"])
 def test_a_time_that_is_none(shell: Shell, option: str) -> None:
     """It is wrong usage, and the line says which forms can be read; nothing is searched for as a word."""
-    for text in ("garbage", "10 days ago", "2026-13", "2026-01-11 x", "yesterday"):
+    for text in ("garbage", "10 days ago", "2026-13", "2026-01-11 x", "yesteryear", "7y"):
         done = shell("search", option, text, "commit")
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert f"Invalid value for {option}: {text!r} is not a time; write 2026" in done.err
@@ -64,7 +68,7 @@ def test_times_that_are_some(shell: Shell) -> None:
     with shell.client() as client:
         said = [{"role": "user", "content": "commit", "timestamp": "2026-01-11T14:30:22.000Z"}]
         client.call("session/new", {"sessionId": "x", "messages": said})
-    for time in (
+    for when in (
         "2026",
         "2026-01",
         "2026-1-11",
@@ -72,8 +76,8 @@ def test_times_that_are_some(shell: Shell) -> None:
         "2026-01-11T15:30:22+01:00",
         "2026-01-11T14:30:22",
     ):
-        assert shell("search", "-l", "--after", time, "commit").out == "x\n", time
-        assert shell("search", "-l", "--before", time, "commit").out == "", time
+        assert shell("search", "-l", "--after", when, "commit").out == "x\n", when
+        assert shell("search", "-l", "--before", when, "commit").out == "", when
 
 
 def test_a_folder_and_those_in_it(shell: Shell) -> None:
@@ -172,3 +176,39 @@ def test_what_is_in_the_trash_is_said_to_be_there(shell: Shell) -> None:
     for never in ("erased", "nosuch"):
         assert "it is in the trash" not in shell("show", never).err
     assert shell("restore", "gone").code == shell("show", "gone").code == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/St_Johns"])
+def test_times_as_people_say_them(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long ago it was, and days that begin where the person is, also where the clocks go forward."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        now = datetime(2026, 3, 8, 20, 15, tzinfo=UTC)
+        for text, ago in (("2h", 2), ("90min", 1.5), ("7d", 7 * 24), ("1W", 7 * 24), (" 3 h", 3), ("0h", 0)):
+            assert moment_of(text, now) == now - timedelta(hours=ago), text
+        for text, back in (("today", 0), ("Yesterday", 1)):
+            moment = moment_of(text, now).astimezone()
+            assert (moment.hour, moment.minute) == (0, 0)
+            assert moment.date() == now.astimezone().date() - timedelta(days=back)
+        for wrong in ("h", "-2h", "2", "2h3", "999999w", "tomorrow", ""):
+            with pytest.raises((ValueError, OverflowError)):
+                moment_of(wrong, now)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_what_was_changed_lately(shell: Shell) -> None:
+    """In lists, searches and exports."""
+    with shell.client() as client:
+        for session_id, at in (("new", None), ("old", "2020-01-11T14:30:22.000Z")):
+            said = {"role": "user", "content": "lock", **({"timestamp": at} if at else {})}
+            client.call("session/new", {"sessionId": session_id, "messages": [said]})
+    changed = {info["sessionId"]: info["updatedAt"] for info in shell("list", "--json").json["sessions"]}
+    for when in ("2h", "7d", "yesterday"):
+        expected = {name for name, at in changed.items() if not at.startswith("2020")}
+        assert "new" in expected
+        assert {line.split()[0] for line in shell("list", "--since", when).out.splitlines()} == expected
+        assert set(shell("search", "-l", "--since", when, "lock").out.split()) == expected
+        assert {one["sessionId"] for one in shell("export", "--since", when, "--json").json["sessions"]} == expected

@@ -105,7 +105,7 @@ def test_every_skipped_line_is_told_with_its_reason(user: Shell) -> None:
     assert [f"{transcript(user)}:{n}: not valid JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31
     as_json = user("import", str(transcript(user)), str(plain), "--since", "2026-01-12", "--dry-run", "--json").json
     assert (as_json["sessions"], as_json["warnings"]) == ([], [])
-    assert user("import", "--since", "yesterday", "--yes").code == 2
+    assert user("import", "--since", "yesteryear", "--yes").code == 2
     assert user("import", "--follow", "--dry-run", str(plain)).code == 2
 
 

@@ -39,12 +39,12 @@ def test_list_shows_what_people_choose_by(shell: Shell) -> None:
     shell("append", "a", "x")
     shell("new", "--id", "b", "--name", "short")
     heading, *rows = listing(shell, "140")
-    assert heading.split() == ["id", "name", "messages", "changed", "model", "tags", "folder"]
+    assert heading.split() == ["name", "id", "messages", "changed", "model", "tags", "folder"]
     assert "opus-4" in rows[1] and "work home" in rows[1] and "/tmp" in rows[1]
     for width in (100, 60, 40):
         lines = listing(shell, str(width))
         assert all(cell_len(line) <= width for line in lines), (width, lines)
-        assert lines[0].split()[0] == "id"
+        assert lines[0].split()[:2] == ["name", "id"]
         assert "folder" not in listing(shell, "60")[0]
 
 
@@ -85,11 +85,11 @@ def test_what_has_no_name_is_shown_by_how_it_begins(shell: Shell) -> None:
             client.call("session/new", {"sessionId": session_id, "messages": messages})
         client.call("session/update", {"sessionId": "named", "name": "A name"})
         client.call("session/update", {"sessionId": "summed", "summary": "What it came to"})
-    rows = {line.split()[0]: line for line in listing(shell, "120")}
-    assert "  [Why does the [31mlock hang so very so very …]  " in rows["plain"]
-    assert "  [In blocks]  " in rows["later"]
-    assert "  A name  " in rows["named"]
-    assert "  [What it came to]  " in rows["summed"]
+    rows = {session_id: line for line in listing(shell, "120") for session_id in texts if f" {session_id}  " in line}
+    assert "[Why does the [31mlock hang so very so very …]  " in rows["plain"]
+    assert "[In blocks]  " in rows["later"]
+    assert "A name  " in rows["named"]
+    assert "[What it came to]  " in rows["summed"]
     assert "[" not in rows["mute"]
     piped = {line.split("\t")[0]: line.split("\t")[1] for line in shell("list").out.splitlines()}
     assert piped == {"plain": "", "later": "", "named": "A name", "summed": "", "mute": ""}

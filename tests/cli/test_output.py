@@ -19,6 +19,7 @@ from sessiond.client.daemon_types import Status
 from sessiond.client.types import Hit
 from sessiond.errors import SessionNotFound
 from tests.fakes.answers import Answers
+from tests.shell import Shell, on_terminal
 
 
 @pytest.mark.parametrize(
@@ -201,3 +202,32 @@ def test_on_a_terminal_it_is_for_people(monkeypatch: pytest.MonkeyPatch) -> None
         assert output.for_people()
         monkeypatch.undo()
     os.close(ours)
+
+
+def test_an_output_of_a_tool_is_folded_on_a_terminal(shell: Shell) -> None:
+    """Only a tool's, only there, and not with --full; what is left out is counted. Roles are in colour, pipes get all as it is."""
+    long = "\n".join(f"line {n}" for n in range(1, 41))
+    with shell.client() as client:
+        said = [{"role": "user", "content": long}, {"role": "tool", "content": long}]
+        client.call("session/new", {"sessionId": "s", "messages": said})
+    folded = on_terminal(shell, "show", "s", TERM="xterm", PAGER="cat")[1]
+    assert folded.count("line 40") == 1 and folded.count("line 8\r") + folded.count("line 8\n") == 2
+    assert "… 32 more lines; --full shows them" in folded and "\x1b[36m── tool #2" in folded
+    whole = on_terminal(shell, "show", "s", "--full", "--color", "never", TERM="xterm", PAGER="cat")[1]
+    assert whole.count("line 40") == 2 and "\x1b" not in whole
+    piped = shell("show", "s").out
+    assert piped.count("line 40") == 2 and "more lines" not in piped
+
+
+def test_a_session_is_shown_from_a_message_on(shell: Shell) -> None:
+    with shell.client() as client:
+        said = [{"role": "user", "content": f"word {n}"} for n in range(1, 91)]
+        client.call("session/new", {"sessionId": "s", "messages": said})
+    shown = shell("show", "s", "--from", "45", "-n", "2").out
+    assert "#45" in shown and "word 46" in shown and "word 44" not in shown and "word 47" not in shown
+    assert "sessiond show s --from 47" in shown
+    assert shell("show", "s", "--from", "90").out.count("word") == 1
+    assert [one["seq"] for one in shell("show", "s", "--from", "89", "--json").json["messages"]] == [89, 90]
+    assert "… for older messages: sessiond show s --last 90" in shell("show", "s").out
+    beyond = shell("show", "s", "--from", "91")
+    assert beyond.code == 0 and "word" not in beyond.out

@@ -152,7 +152,7 @@ def test_an_unknown_tool(used: Shell) -> None:
 
 def test_bad_arguments(shell: Shell) -> None:
     for arguments, words in (
-        (("--since", "yesterday"), "is not a time"),
+        (("--since", "yesteryear"), "is not a time"),
         (("--by", "year"), "day"),
         (("--time-zone", "Mars/Base"), "unknown time zone"),
     ):

@@ -132,8 +132,8 @@ def test_what_is_wrong_is_one_line(shell: Shell) -> None:
         $ sessiond append
         sessiond: Missing argument 'ID'. sessiond append --help
         [2]
-        $ sessiond list --since yesterday
-        sessiond: Invalid value for --since: 'yesterday' is not a time; write 2026-01-11 or ...; sessiond list --help
+        $ sessiond list --since yesteryear
+        sessiond: Invalid value for --since: 'yesteryear' is not a time; write 2026-01-11, ...; sessiond list --help
         [2]
         $ sessiond --tcp nonsense
         sessiond: Invalid value for --tcp: 'nonsense' is not [HOST:]PORT...

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sessiond.cli import group, status
+from sessiond.cli import group, session_ids, status
 from sessiond.cli.import_run import Total
 from sessiond.client import requests
 from sessiond.client.requests import Answer
@@ -44,6 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, line: str, answers: Answers) -> str:
     name, *arguments = line.split()
     module = import_module(f"sessiond.cli.{group.COMMANDS[name]}")
     monkeypatch.setattr(module, "connect", lambda: answers.client)
+    monkeypatch.setattr(session_ids, "resolved", lambda named, **_: named)
     command: click.Command = module.command
     done = CliRunner().invoke(command, arguments, standalone_mode=False)
     if done.exception is not None:

@@ -1,0 +1,68 @@
+"""How people name a session at the command line: by its id, by how that begins, or by how recent it is.
+
+| | |
+| --- | --- |
+| `20260111-143022` | the session with this id |
+| `202601` | the only session whose id begins so |
+| `@1` or `-` | the session that was changed last; `@2` the one before, and so on |
+"""
+
+from __future__ import annotations
+
+import re
+
+from sessiond.cli.client import connect
+from sessiond.cli.output import note
+from sessiond.cli.pages import sessions
+from sessiond.client.blocking import Sessiond
+from sessiond.errors import BadFile, InvalidParams, SessionNotFound, Unavailable
+
+_NTH = re.compile(r"@([1-9]\d{0,4})")
+_LEAST = 4
+"""So many characters say that the beginning of an id is meant. Shorter ids are typed whole."""
+_FEW = 5
+"""So many are named where it is not clear which one is meant."""
+
+
+def resolved(named: str, *, by_beginning: bool = True) -> str:
+    """The id. What names no session comes back as it is, and the command that is given it says so. InvalidParams if several
+    sessions may be meant, or if there are fewer than N for @N.
+    """
+    nth = 1 if named == "-" else int(found[1]) if (found := _NTH.fullmatch(named)) else None
+    if nth is None and (not by_beginning or len(named) < _LEAST):
+        return named
+    with connect() as client:
+        return _resolved(client, named, nth)
+
+
+def _resolved(client: Sessiond, named: str, nth: int | None) -> str:
+    if nth is not None:
+        newest = sessions(client, nth, "-updatedAt", {}).sessions
+        if len(newest) < nth:
+            raise InvalidParams(f"{named}: there are only {len(newest)} sessions", hint="`sessiond list` shows them")
+        return newest[-1].session_id
+    if _exists(client, named):
+        return named
+    begun = [
+        info.session_id
+        for archived in ({}, {"archived": True})
+        for info in sessions(client, None, "-updatedAt", archived).sessions
+        if info.session_id.startswith(named)
+    ]
+    if len(begun) > 1:
+        few = ", ".join(begun[:_FEW]) + (", ..." if len(begun) > _FEW else "")
+        raise InvalidParams(f"{len(begun)} sessions begin with {named!r}", hint=f"one of {few}")
+    if not begun:
+        return named
+    note(f"{named} is short for {begun[0]}")  # nobody's words go silently to a session that was not meant
+    return begun[0]
+
+
+def _exists(client: Sessiond, session_id: str) -> bool:
+    try:
+        client.call("session/read", {"sessionId": session_id, "last": 1}, again=True)
+    except (BadFile, Unavailable):
+        return True
+    except (SessionNotFound, InvalidParams):
+        return False
+    return True
