@@ -1,6 +1,6 @@
 """Which planted bugs an everyday run plants: those near what has changed, and ten others, which are others after each commit.
 
-Of those near a large change it plants twenty, which are others after each commit, too. All of them take three quarters of an hour;
+Of those near a large change it plants twelve, which are others after each commit, too. All of them take three quarters of an hour;
 `sh tests/run --all` and `pytest tests/planted` plant them all.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.planted.planting import Planted
 
 ROOT = Path(__file__).resolve().parents[2]
-NEAR = 20
+NEAR = 12
 OTHERS = 10
 
 
