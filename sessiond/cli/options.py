@@ -57,7 +57,7 @@ def resolving(parameter: str) -> Callable[[F], F]:
 
                 # What cannot be brought back is named in full.
                 whole = given.get("permanent") is True
-                ids = [resolved(one, by_beginning=not whole) for one in ([named] if isinstance(named, str) else named)]
+                ids = resolved([named] if isinstance(named, str) else named, by_beginning=not whole)
                 given[parameter] = ids[0] if isinstance(named, str) else tuple(ids)
             return command(*arguments, **given)
 

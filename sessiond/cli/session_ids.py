@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sessiond.cli.client import connect
 from sessiond.cli.output import note
@@ -24,24 +25,29 @@ _FEW = 5
 """So many are named where it is not clear which one is meant."""
 
 
-def resolved(named: str, *, by_beginning: bool = True) -> str:
-    """The id. What names no session comes back as it is, and the command that is given it says so. InvalidParams if several
-    sessions may be meant, or if there are fewer than N for @N.
+def resolved(names: Sequence[str], *, by_beginning: bool = True) -> list[str]:
+    """The ids. What names no session comes back as it is, and the command that is given it says so. InvalidParams if several
+    sessions may be meant by one of the names, or if there are fewer than N for @N. Connects only if one of them may be no id.
     """
-    nth = 1 if named == "-" else int(found[1]) if (found := _NTH.fullmatch(named)) else None
-    if nth is None and (not by_beginning or len(named) < _LEAST):
-        return named
+    if all(_nth(named) is None and (not by_beginning or len(named) < _LEAST) for named in names):
+        return list(names)
     with connect() as client:
-        return _resolved(client, named, nth)
+        return [_resolved(client, named, by_beginning) for named in names]
 
 
-def _resolved(client: Sessiond, named: str, nth: int | None) -> str:
-    if nth is not None:
+def _nth(named: str) -> int | None:
+    if named == "-":
+        return 1
+    return int(found[1]) if (found := _NTH.fullmatch(named)) else None
+
+
+def _resolved(client: Sessiond, named: str, by_beginning: bool) -> str:
+    if (nth := _nth(named)) is not None:
         newest = sessions(client, nth, "-updatedAt", {}).sessions
         if len(newest) < nth:
             raise InvalidParams(f"{named}: there are only {len(newest)} sessions", hint="`sessiond list` shows them")
         return newest[-1].session_id
-    if _exists(client, named):
+    if not by_beginning or len(named) < _LEAST or _exists(client, named):
         return named
     begun = [
         info.session_id

@@ -33,7 +33,7 @@ def command(
     With --json the document is the result of session/open, with --from that of session/read.
     """
     with connect() as client:
-        if first is None:
+        if first is None or last == 0:
             answer = client.answer(open_(session_id, last=last))
             messages, more = answer.value.messages, answer.value.has_more
         else:

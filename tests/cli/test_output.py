@@ -229,5 +229,6 @@ def test_a_session_is_shown_from_a_message_on(shell: Shell) -> None:
     assert shell("show", "s", "--from", "90").out.count("word") == 1
     assert [one["seq"] for one in shell("show", "s", "--from", "89", "--json").json["messages"]] == [89, 90]
     assert "… for older messages: sessiond show s --last 90" in shell("show", "s").out
+    assert shell("show", "s", "--from", "45", "-n", "0").out.count("word") == 0
     beyond = shell("show", "s", "--from", "91")
     assert beyond.code == 0 and "word" not in beyond.out

@@ -58,7 +58,8 @@ def test_every_command_takes_them(shell: Shell) -> None:
     assert shell("fork", "firs", "--json").json["session"]["parent"]["sessionId"] == "first"
     assert "words" in shell("export", "firs").out
     assert "first" in shell("search", "--session", "firs", "words").out
-    assert "first is in the trash" in shell("rm", "firs").out
+    both = shell("rm", "firs", "seco").out
+    assert "first is in the trash" in both and "second is in the trash" in both
 
 
 def test_what_is_gone_for_good_is_named_in_full(shell: Shell) -> None:

@@ -43,7 +43,7 @@ from tests.fakes.answers import Answers
 
 def run(monkeypatch: pytest.MonkeyPatch, module: Any, answers: Answers, *arguments: str) -> Result:
     monkeypatch.setattr(module, "connect", lambda: answers.client)
-    monkeypatch.setattr(session_ids, "resolved", lambda named, **_: named)
+    monkeypatch.setattr(session_ids, "resolved", lambda names, **_: names)
     command: click.Command = module.command
     done = CliRunner().invoke(command, list(arguments), standalone_mode=False)
     if done.exception is not None:

@@ -44,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, line: str, answers: Answers) -> str:
     name, *arguments = line.split()
     module = import_module(f"sessiond.cli.{group.COMMANDS[name]}")
     monkeypatch.setattr(module, "connect", lambda: answers.client)
-    monkeypatch.setattr(session_ids, "resolved", lambda named, **_: named)
+    monkeypatch.setattr(session_ids, "resolved", lambda names, **_: names)
     command: click.Command = module.command
     done = CliRunner().invoke(command, arguments, standalone_mode=False)
     if done.exception is not None:

@@ -113,8 +113,8 @@ export class UsageView {
       this.charts.replaceChildren()
       return
     }
-    const unpriced = total.priced > 0 && total.priced < total.requests
-    const money = unpriced ? `${cost(total)} (without ${count(total.requests - total.priced, 'request')} of unknown cost)` : cost(total)
+    const left = leftOut(total)
+    const money = left === null ? cost(total) : `${cost(total)} (${left})`
     const parts = [count(this.#tokens(total), 'token'), count(total.requests, 'request'), count(sessions, 'session'), money]
     if (incomplete) parts.push('the index is still being built')
     this.sum.textContent = parts.filter(Boolean).join(' · ')
@@ -234,10 +234,15 @@ function tokens(total, kinds) {
   return kinds.reduce((sum, [kind]) => sum + total[kind], 0)
 }
 
+/** What a cost is without; null if it is of all requests, or of none. */
+function leftOut(total) {
+  const missing = total.priced > 0 ? total.requests - total.priced : 0
+  return missing > 0 ? `without ${count(missing, 'request')} of unknown cost` : null
+}
+
 /** What the plus means is said where somebody points at it, and for the whole period above the charts. */
 function costCell(total) {
-  const missing = total.priced > 0 ? total.requests - total.priced : 0
-  return h('td', { title: missing > 0 ? `without ${count(missing, 'request')} of unknown cost` : null }, cost(total) ?? '')
+  return h('td', { title: leftOut(total) }, cost(total) ?? '')
 }
 
 /** In dollars, with a plus if some of the requests have no cost; null if none has. */
