@@ -108,6 +108,7 @@ def _found(client: Sessiond, given: dict[str, Any], everything: bool) -> list[st
     found = [sessions(client, None, "createdAt", one, whole=True).sessions for one in filters]
     if not any(found):
         options.check_exists(client, store=given["store"])
+        options.tell_unmatched(client, wanted)
     return [info.session_id for page in found for info in page]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists, filter_of, filters
+from sessiond.cli.options import as_json, check_exists, filter_of, filters, tell_unmatched
 from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
 from sessiond.cli.pages import sessions
 from sessiond.cli.terminal import Paint, colored, paging
@@ -64,9 +64,11 @@ def command(
     people = for_people() and not as_json
     known: dict[str, str] = {}
     with connect() as client:
-        found = sessions(client, None if everything else limit or _FEW, sort, filter_of(**given))
+        wanted = filter_of(**given)
+        found = sessions(client, None if everything else limit or _FEW, sort, wanted)
         if not found.sessions:
             check_exists(client, store=given["store"])
+            tell_unmatched(client, wanted)
         if people and not given["deleted"]:
             from sessiond.cli.titles import beginnings
 

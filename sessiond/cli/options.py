@@ -145,6 +145,33 @@ def _moment(name: str, text: str) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_ANY = {
+    "tags": "has the tag {!r}",
+    "model": "has a model {!r}",
+    "tool": "came from {!r}",
+    "cwd": "is of {}",
+    "name": "has {!r} in its name",
+    "since": "was changed since {}",
+    "until": "was changed before {}",
+}
+"""What a session has that matches a filter."""
+
+
+def tell_unmatched(client: Sessiond, wanted: dict[str, Any]) -> None:
+    """After nothing was found: say which of the filters match no session even alone, as one that was misspelt does. `wanted`: as
+    `filter_of` gives it. Asked only then, so that a list of something costs no further request.
+    """
+    from sessiond.cli.output import note
+    from sessiond.cli.pages import sessions
+
+    kept: dict[str, Any] = {name: wanted[name] for name in ("archived", "deleted") if name in wanted}
+    for name in _ANY.keys() & wanted.keys():
+        for one in wanted[name] if name == "tags" else [wanted[name]]:
+            alone: dict[str, Any] = {name: [one] if name == "tags" else one, **kept}
+            if not sessions(client, 1, "-updatedAt", alone).sessions:
+                note(f"no {'archived ' if 'archived' in kept else ''}session {_ANY[name].format(one)}")
+
+
 def check_exists(client: Sessiond, *, store: str | None, session_id: str | None = None) -> None:
     """After nothing was found: InvalidParams or SessionNotFound if the reason is that the store or session does not exist.
 

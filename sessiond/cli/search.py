@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists, filter_of, filters, resolving
+from sessiond.cli.options import as_json, check_exists, filter_of, filters, resolving, tell_unmatched
 from sessiond.cli.output import count, for_people, note, print_json
 from sessiond.cli.pages import Found, hits
 from sessiond.cli.status import index_problem
@@ -127,6 +127,7 @@ def command(
             found = hits(client, 1 if shown["quiet"] else few, text, mode, wanted)
         if not found.hits:
             check_exists(client, store=given["store"], session_id=session_id)
+            tell_unmatched(client, filter_of(**given))
         if as_json:
             print_json(found.plain)
         elif shown["quiet"]:

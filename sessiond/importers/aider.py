@@ -68,17 +68,20 @@ class _Reader:
         self._file_id = digest(os.path.realpath(path))
         self._draft = SessionDraft(Aider.name, path, f"before-{self._file_id}", fallback_time=first)
         self._block: _Block | None = None
+        self._unanswered: list[_Block] = []
+        """What Aider printed of a chat in which nobody has said anything yet: without any words it does not become a session."""
         self._speakers = Speakers()
         self._copied: JsonObject | None = None
         self._same_second: dict[str, int] = {}
         folder, name = os.path.split(os.path.abspath(path))
-        self._cwd = folder if name == _HOUSE_NAME else None
+        self._info: JsonObject = {"cwd": folder if name == _HOUSE_NAME else None}
+        """What is known of the chat when it begins."""
 
     def feed(self, number: int, raw: bytes) -> Iterator[Event]:
         heading = _HEADING.fullmatch(raw)
         if heading:
             yield from self.end()
-            yield from self._begin(heading[1].decode())
+            self._begin(heading[1].decode())
             return
         try:
             line = raw.decode()
@@ -96,25 +99,35 @@ class _Reader:
         block.lines.append(text)
         block.size += len(text)
 
-    def _begin(self, started: str) -> Iterator[Event]:
+    def _begin(self, started: str) -> None:
         nth = self._same_second[started] = self._same_second.get(started, 0) + 1
         stamp = started.replace("-", "").replace(":", "").replace(" ", "-")
         source_id = f"{stamp}-{self._file_id}" + (f"-{nth}" if nth > 1 else "")
         time = local_moment(started)
         self._draft = SessionDraft(Aider.name, self._path, source_id, fallback_time=time)
-        yield self._draft.start(name=f"aider chat started at {started}", createdAt=time, updatedAt=time, cwd=self._cwd)
+        self._info |= {"createdAt": time, "updatedAt": time}
 
     def _flush(self) -> Iterator[Event]:
         block, self._block = self._block, None
         if block is not None:
-            yield from alone(self._path, "this message", self._message(block), block.line)
+            yield from alone(self._path, "this message", self._flushed(block), block.line)
+
+    def _flushed(self, block: _Block) -> Iterator[Event]:
+        if not self._draft.started:
+            self._unanswered.append(block)
+            if block.role == "tool" or not any(line.strip() for line in block.lines):
+                return
+            yield self._draft.start(**self._info)
+            before, self._unanswered = self._unanswered, []
+            for one in before:
+                yield from self._message(one)
+            return
+        yield from self._message(block)
 
     def _message(self, block: _Block) -> Iterator[Event]:
         text = "\n".join(block.lines).strip("\n") if block.role == "assistant" else "\n".join(block.lines)
         if not text.strip():
             return
-        if not self._draft.started:
-            yield self._draft.start(cwd=self._cwd)
         if block.role == "tool":
             if text.startswith(PARENT + " "):
                 self._copied = came_from({PARENT: from_json(text.removeprefix(PARENT + " "))})
@@ -128,6 +141,7 @@ class _Reader:
             yield from self._put(*said)
         yield from self._flush()
         copied, self._copied = self._copied, None
+        self._unanswered = []
         yield from self._draft.end(parent=copied)
 
 

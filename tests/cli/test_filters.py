@@ -212,3 +212,24 @@ def test_what_was_changed_lately(shell: Shell) -> None:
         assert {line.split()[0] for line in shell("list", "--since", when).out.splitlines()} == expected
         assert set(shell("search", "-l", "--since", when, "lock").out.split()) == expected
         assert {one["sessionId"] for one in shell("export", "--since", when, "--json").json["sessions"]} == expected
+
+
+def test_a_filter_that_matches_nothing_is_named(shell: Shell) -> None:
+    """In a list, a search and an export: each one that matches no session even alone, and no other one."""
+    shell("new", "--id", "x", "--tag", "work", "--model", "opus-4", "--cwd", "/tmp")
+    shell("append", "x", "lock")
+    wrong = ("--tag", "wrok", "--tag", "work", "--model", "opsu", "--tool", "cladue", "--since", "2h")
+    said = {
+        "sessiond: no session has the tag 'wrok'",
+        "sessiond: no session has a model 'opsu'",
+        "sessiond: no session came from 'cladue'",
+    }
+    for command in (("list",), ("search", "lock"), ("export", "-o", str(shell.path / "out"))):
+        done = shell(*command, *wrong)
+        assert said <= set(done.err.splitlines()), command
+        assert "'work'" not in done.err and "changed" not in done.err
+        assert shell(*command, "--tag", "work", "--model", "opus").err.count("no session") == 0
+    archived = shell("list", "--archived", "--tag", "work")
+    assert archived.err == "sessiond: no archived session has the tag 'work'\n"
+    apart = shell("list", "--tag", "work", "--until", "2020-01-11")
+    assert "no session was changed before 20" in apart.err and "tag" not in apart.err

@@ -210,12 +210,12 @@ def test_conditions_on_words_do_not_go_with_a_pattern(monkeypatch: pytest.Monkey
 
 
 def test_an_empty_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """People are told how to begin, or that nothing fits what they asked for; a script gets nothing."""
+    """People are told how to begin, or that nothing fits what they asked for; a script gets no sessions."""
     answers = Answers({"session/list": [{"sessions": [], "nextCursor": None}]})
     assert run(monkeypatch, listing, answers).output == ""
     monkeypatch.setattr(listing, "for_people", lambda: True)
     assert "sessiond import PATH" in run(monkeypatch, listing, answers).output
-    assert run(monkeypatch, listing, answers, "--tag", "x").output == "no matching sessions\n"
+    assert run(monkeypatch, listing, answers, "--tag", "x").stdout == "no matching sessions\n"
 
 
 def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:

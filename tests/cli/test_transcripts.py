@@ -92,6 +92,7 @@ def test_housekeeping(shell: Shell) -> None:
         $ sessiond list --tag green --tag blue
         one  The one  2  ...    green blue  ...  default
         $ sessiond list --tag red
+        sessiond: no session has the tag 'red'
         $ sessiond archive one
         one is archived; sessiond archive --undo one
         $ sessiond list

@@ -2140,6 +2140,20 @@ MUTATIONS = [
         ("tests/cli/test_session_ids.py",),
     ),
     Planted(
+        "a chat of Aider in which nobody said anything is a session",
+        "importers/aider.py::_Reader._flushed",
+        "block.role == 'tool' or not any((line.strip() for line in block.lines))",
+        "False",
+        ("tests/importers/test_aider_import.py", "-k", "left_out"),
+    ),
+    Planted(
+        "a filter that matches nothing is not asked for alone",
+        "cli/options.py::tell_unmatched",
+        "alone: dict[str, Any] = {name: [one] if name == 'tags' else one, **kept}",
+        "alone: dict[str, Any] = wanted",
+        ("tests/cli/test_filters.py", "-k", "matches_nothing"),
+    ),
+    Planted(
         "a thread of llm begins with its last turn",
         "importers/llm_threads.py::Threads._thread",
         "createdAt=min((one for one in known if one), default=None),",
