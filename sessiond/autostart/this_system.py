@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
+from sessiond import installation
 from sessiond.autostart.definition import Definition, Manager
 from sessiond.autostart.launchd import Launchd
 from sessiond.autostart.systemd import Systemd
 from sessiond.autostart.tools import run
-from sessiond.endpoint import APP, places
+from sessiond.endpoint import places
 from sessiond.errors import SessiondError
 
 _PLACES = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
@@ -31,12 +31,9 @@ def manager_of(platform: str, environ: Mapping[str, str]) -> Manager:
 
 def this_command(environ: Mapping[str, str]) -> Definition:
     """The `sessiond` that is running now, as a service for the home that its clients use."""
-    program = os.path.abspath(sys.argv[0])
-    installed = os.path.basename(program) == APP and os.access(program, os.X_OK)
-    command = (program,) if installed else (os.path.abspath(sys.executable), "-m", APP)
     home = places(environ).home
     kept = {name: environ[name] for name in _PLACES if os.path.isabs(environ.get(name, ""))}
-    return Definition((*command, "serve", "--idle-exit", "0"), {"SESSIOND_HOME": home} if home else kept)
+    return Definition((*installation.command(), "serve", "--idle-exit", "0"), {"SESSIOND_HOME": home} if home else kept)
 
 
 def check_runs(definition: Definition, environ: Mapping[str, str]) -> None:

@@ -7,9 +7,10 @@ import shutil
 from typing import NamedTuple
 
 from sessiond.cli.output import say
-from sessiond.cli.setup_lines import FILES, configuration_file, lines_for
+from sessiond.cli.setup_lines import FILES, configuration_file, lines_for, missing_lines
 from sessiond.cli.vscode import EDITORS as VSCODE
 from sessiond.cli.vscode import is_installed
+from sessiond.endpoint import client_folder
 
 
 class Editor(NamedTuple):
@@ -39,9 +40,11 @@ def is_set_up(editor: Editor) -> bool:
     if editor.key not in FILES:
         return is_installed()
     path = configuration_file(editor.key)
-    wanted = os.fsencode(lines_for("vim" if path.suffix == ".vim" else editor.key))
+    language = "vim" if path.suffix == ".vim" else editor.key
     try:
-        return wanted in path.read_bytes()
+        return not missing_lines(
+            language, os.fsencode(lines_for(language, client_folder(editor.key))), path.read_bytes()
+        )
     except OSError:
         return False
 

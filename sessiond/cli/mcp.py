@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from sessiond.installation import add_command
+
 _NEEDED = ("mcp", "mcp_types", "anyio", "pydantic")
 
 
@@ -27,6 +29,6 @@ def command(write: bool, cwd: str | None, redact: bool) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _NEEDED:
             raise
-        message = f"the MCP server needs {error.name}, which is not installed: pip install 'sessiond[mcp]'"
+        message = f"the MCP server needs {error.name}, which is not installed: {add_command('mcp')}"
         raise click.ClickException(message) from None
     return main(write=write, folder=cwd, redact=redact)

@@ -28,14 +28,6 @@ def command(session_id: str | None, agent: str | None) -> int:
 
     Without a terminal, each line of standard input is a message.
     """
-    try:
-        from sessiond_repl import run
+    from sessiond_repl import run
 
-        return run(session_id, agent)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in ("sessiond_repl", "prompt_toolkit"):
-            raise
-        name = missing.replace("_", "-")
-        message = f"the terminal client needs {name}, which is not installed: pip install 'sessiond[repl]'"
-        raise click.ClickException(message) from None
+    return run(session_id, agent)

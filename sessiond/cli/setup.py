@@ -8,7 +8,7 @@ import click
 
 from sessiond.cli import vscode
 from sessiond.cli.editors import overview
-from sessiond.cli.setup_lines import FILES, LINES, NEW, configuration_file, lines_for
+from sessiond.cli.setup_lines import FILES, LINES, NEW, configuration_file, lines_for, missing_lines
 from sessiond.endpoint import client_folder
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "pi", "zed")
@@ -52,9 +52,9 @@ def command(editor: str | None, mcp: bool, write: bool) -> int:
     if path.suffix == ".vim":
         lines = lines_for("vim", client_folder(editor))
     # As bytes: the configuration file and the path may be in any encoding.
-    added = os.fsencode(lines)
     before = path.read_bytes() if path.exists() else NEW.get(editor, "").encode()
-    if added in before:
+    added = missing_lines("vim" if path.suffix == ".vim" else editor, os.fsencode(lines), before)
+    if not added:
         print(f"{path} already has them")
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,9 @@ from typing import Any
 import click
 import msgspec
 
+from sessiond import installation
 from sessiond.cli import jsonc
+from sessiond.cli.settings import replace
 from sessiond.endpoint import user_home
 from sessiond.errors import SessiondError
 
@@ -72,7 +74,7 @@ def run(agent: str, *, write: bool) -> int:
     if after is None:
         print(f"{path} already has a server named {NAME}; it was left as it is")
         return 0
-    _replace(path, before, after)
+    replace(path, before, after)
     print(f"added to {path}")
     return 0
 
@@ -90,7 +92,7 @@ def file_of(place: Place, env: Mapping[str, str]) -> Path:
 def command_line() -> list[str]:
     """How to start the server, wherever from: an editor that was not started in a terminal has another PATH."""
     found = shutil.which(NAME)
-    return [os.path.abspath(found), "mcp"] if found else [sys.executable, "-m", "sessiond", "mcp"]
+    return [os.path.abspath(found), "mcp"] if found else [*installation.command(), "mcp"]
 
 
 def environment() -> dict[str, str]:
@@ -191,16 +193,3 @@ def _without(document: Any, path: tuple[str, ...]) -> Any:
 
 def _agent(place: Place) -> str:
     return next(name for name, one in PLACES.items() if one is place)
-
-
-def _replace(path: Path, before: bytes, after: bytes) -> None:
-    """In one step: whoever reads the file sees all of it, before or after. A link stays a link."""
-    from sessiond.fs import RealFileSystem, atomic_write
-
-    real = Path(os.path.realpath(path))
-    real.parent.mkdir(parents=True, exist_ok=True)
-    there = real.exists()
-    if (real.read_bytes() if there else b"") != before:
-        raise SessiondError(f"{path} was changed by somebody else just now", hint="try again")
-    mode = real.stat().st_mode & 0o777 if there else 0o600
-    atomic_write(RealFileSystem(), str(real), after, mode)

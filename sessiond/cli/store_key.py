@@ -12,6 +12,7 @@ from sessiond.cli.output import say
 from sessiond.errors import ConfigError, Unavailable
 from sessiond.fs import RealFileSystem, atomic_write
 from sessiond.hub.keys import Key, file_of, must_be_new, new_key, read_keys
+from sessiond.installation import add_command
 
 _file = click.argument("file", type=NamedFile(dir_okay=False))
 
@@ -62,7 +63,7 @@ def _qr(text: str) -> str:
     try:
         import segno
     except ImportError:
-        raise Unavailable("a QR code needs the package segno", hint="pip install 'sessiond[postgres]'") from None
+        raise Unavailable("a QR code needs the package segno", hint=f"run {add_command('postgres')}") from None
     drawn = io.StringIO()
     try:
         segno.make(text, error="m", micro=False).terminal(drawn, compact=True)

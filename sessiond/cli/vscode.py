@@ -6,14 +6,28 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from sessiond import installation
+from sessiond.cli import jsonc
+from sessiond.cli.output import say
+from sessiond.cli.settings import replace
 from sessiond.endpoint import client_folder, user_home
 from sessiond.errors import SessiondError
 
 EDITORS = ("code", "codium", "cursor", "code-server", "code-insiders")
 """The commands of VS Code and of editors built from it, which all know `--install-extension`."""
 _RUN_S = 120.0
+_SETTINGS = {
+    "code": "Code",
+    "codium": "VSCodium",
+    "cursor": "Cursor",
+    "code-insiders": "Code - Insiders",
+}
+"""Whose settings are in a folder of this name under the user's configuration; code-server has its own place."""
 
 
 def install_lines() -> str:
@@ -42,9 +56,51 @@ def install() -> int:
         )
     _run([editors[0], "--install-extension", str(package)])
     print(f"installed with {os.path.basename(editors[0])}; reload the windows that are open")
+    if not installation.is_on_path(os.environ):
+        _tell_program(os.path.basename(editors[0]))
     for other in map(os.path.basename, editors[1:]):
         print(f"for {other}: {shlex.join([other, '--install-extension', str(package)])}")
     return 0
+
+
+def _tell_program(editor: str) -> None:
+    """The extension learns where the program is: in the user's settings, unless they say it already. SessiondError."""
+    path = settings_file(editor, os.environ)
+    program, *arguments = installation.command()
+    members: dict[str, Any] = {"sessiond.path": program}
+    if arguments:
+        members["sessiond.arguments"] = [*arguments, "--stdio"]
+    before = path.read_bytes() if path.exists() else b""
+    try:
+        text = before.decode("utf-8") if before.strip() else "{}\n"
+        settings = jsonc.loads(text)
+        if not isinstance(settings, dict):
+            raise jsonc.NotJson("it holds no object")
+        if "sessiond.path" in settings:
+            return
+        for key, value in members.items():
+            text = jsonc.with_member(text, (key,), value)
+        if jsonc.loads(text) != {**settings, **members}:
+            raise jsonc.NotJson("its shape is unusual")
+    except ValueError as error:  # UnicodeDecodeError, NotJson
+        raise SessiondError(
+            f"{path} cannot be changed safely ({error})", hint=f'set "sessiond.path" there to "{program}"'
+        ) from None
+    replace(path, before, text.encode("utf-8"))
+    say(f"{path} says where the program is, which is not on the PATH: {program}")
+
+
+def settings_file(editor: str, environ: Mapping[str, str]) -> Path:
+    """The user's settings of one of `EDITORS`."""
+    home = Path(user_home(environ))
+    if editor == "code-server":
+        data = environ.get("XDG_DATA_HOME") or home / ".local" / "share"
+        return Path(data) / editor / "User" / "settings.json"
+    if sys.platform == "darwin":
+        config = home / "Library" / "Application Support"
+    else:
+        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return config / _SETTINGS[editor] / "User" / "settings.json"
 
 
 def _run(command: list[str]) -> None:

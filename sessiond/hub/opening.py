@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sessiond.errors import ConfigError
 from sessiond.hub.address import HubAddress
 from sessiond.hub.port import Hub
+from sessiond.installation import add_command
 from sessiond.shared_config import HubConfig
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ def need_extra() -> None:
     """ConfigError unless what a shared store needs is installed."""
     missing = [name for name in ("asyncpg", "cryptography") if find_spec(name) is None]
     if missing:
-        raise ConfigError(
-            f"a shared store needs {' and '.join(missing)}", hint="install it: pip install 'sessiond[postgres]'"
-        )
+        raise ConfigError(f"a shared store needs {' and '.join(missing)}", hint=f"run {add_command('postgres')}")
 
 
 def own_hub(address: HubAddress, work: Callable[[Owner], Awaitable[T]]) -> T:

@@ -34,6 +34,7 @@ from sessiond.index.preparer import PreparedBatch, Preparer
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen, UsageQuery, UsageReport
 from sessiond.index.writer import Writer
+from sessiond.installation import add_command
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
 from sessiond.model.values import Json
@@ -468,7 +469,7 @@ def _block_size(block: Json) -> int:
 
 def _check_query(query: SearchQuery, limits: Limits, modes: Sequence[str]) -> None:
     if query.mode == "semantic" and query.mode not in modes:
-        hint = "run pip install 'sessiond[semantic]', then sessiond stop"
+        hint = f"run {add_command('semantic')}, then sessiond stop"
         raise InvalidParams("mode: this daemon cannot search by meaning", hint=hint, field="mode")
     if query.mode not in modes:
         raise InvalidParams(f"mode: expected one of {', '.join(modes)}", field="mode")

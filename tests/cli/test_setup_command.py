@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from sessiond.cli import jsonc
 from tests.programs import need
 from tests.shell import ROOT, Shell
 
@@ -129,6 +131,57 @@ def test_lisp(user):
     ended(user, "sbcl", "--noinform", "--non-interactive", "--eval", form)
 
 
+WORDS = {
+    "emacs": [
+        "emacs", "--batch", "-l", ".emacs.d/init.el", "--eval", "(require 'sessiond)",
+        "--eval", '(write-region (car sessiond-server) nil "program")',
+    ],
+    "vim": ["vim", "-es", "-u", ".vimrc", "-c", "call writefile(sessiond#client#Command(), 'program')", "-c", "qall!"],
+    "neovim": [
+        "nvim", "--headless", "-i", "NONE",
+        "-c", "call writefile(luaeval('require(\"sessiond.client\").command()'), 'program')", "-c", "qall!",
+    ],
+    "lisp": [
+        "sbcl", "--noinform", "--non-interactive", "--userinit", ".sbclrc",
+        "--eval", '(asdf:load-system "sessiond")',
+        "--eval", '(with-open-file (out "program" :direction :output) (write-line (uiop:symbol-call :sessiond :program) out))',
+    ],
+}  # fmt: skip
+"""The client of each editor writes into a file which program it would start."""
+
+
+@pytest.mark.parametrize("editor", WORDS)
+def test_the_program_that_is_not_on_the_path(user, editor):
+    """The README's installation is in an environment of its own, and editors start from the desktop: the lines say where it is.
+
+    A line that was moved, or that somebody wrote before, is not written twice.
+    """
+    program, *arguments = WORDS[editor]
+    found = need(program)
+    script = Path(sys.executable).with_name("sessiond")
+    env = {**user.env, "PATH": "/usr/bin:/bin", "VIRTUAL_ENV": str(script.parent.parent)}
+    # As after `activate`: only this shell has it on its PATH.
+    active = {**env, "PATH": f"{script.parent}:{env['PATH']}"}
+    done = subprocess.run([script, "setup", editor, "--write"], env=active, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    path = Path(done.stdout.removeprefix("added to ").strip())
+    assert str(script) in path.read_text()
+    done = subprocess.run(
+        ["timeout", "60", found, *arguments], cwd=user.path, env=env, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert (user.path / "program").read_text().strip() == str(script), done.stdout + done.stderr
+    lines = path.read_text().splitlines()
+    told = [line for line in lines if str(script) in line and not line.startswith((";", "--"))]
+    assert len(told) == 1
+    path.write_text("\n".join(reversed(lines)))
+    done = subprocess.run([script, "setup", editor, "--write"], env=active, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{path} already has them\n"
+    path.write_text("\n".join(line for line in lines if line not in told) + "\n")
+    subprocess.run([script, "setup", editor, "--write"], env=active, capture_output=True, check=True)
+    assert sorted(path.read_text().splitlines()) == sorted(lines)
+
+
 def installed_in(shell: Shell, name: str) -> None:
     """As if the package were installed in a folder of that name."""
     place = shell.path / name
@@ -184,13 +237,48 @@ def test_vscode_gets_the_package(user):
     package = packaged(user)
     editor(user, "codium", 'printf "%s\\n" "$@" >"$HOME/arguments"')
     editor(user, "cursor", "exit 1")
+    editor(user, "sessiond", "exit 1")
     done = user("setup", "vscode", "--write")
     assert done.code == 0, done
     assert (user.path / "arguments").read_text() == f"--install-extension\n{package}\n"
+    assert not list(user.path.rglob("settings.json"))
     assert done.out.splitlines() == [
         "installed with codium; reload the windows that are open",
         f"for cursor: cursor --install-extension '{package}'",
     ]
+
+
+SETTINGS = {
+    "code": ".config/Code/User/settings.json",
+    "codium": ".config/VSCodium/User/settings.json",
+    "code-server": ".local/share/code-server/User/settings.json",
+}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the settings are elsewhere there")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_vscode_learns_where_the_program_is(user, name):
+    """Where it is not on the PATH: one more setting, and the rest of the file as it was; what a person set stays."""
+    packaged(user)
+    editor(user, name, "exit 0")
+    path = user.path / SETTINGS[name]
+    path.parent.mkdir(parents=True)
+    path.write_text('{\n    // mine\n    "a": 1,\n}\n')
+    done = user("setup", "vscode", "--write")
+    assert done.code == 0, done
+    assert f"{path} says where the program is" in done.out
+    assert jsonc.loads(path.read_text()) == {
+        "a": 1, "sessiond.path": sys.executable, "sessiond.arguments": ["-m", "sessiond", "--stdio"]
+    }  # fmt: skip
+    assert '    // mine\n    "a": 1,\n}\n' in path.read_text()
+    path.write_text('{"sessiond.path": "~/mine"}')
+    assert user("setup", "vscode", "--write").code == 0
+    assert path.read_text() == '{"sessiond.path": "~/mine"}'
+    path.write_text("[")
+    done = user("setup", "vscode", "--write")
+    assert done.code == 1
+    assert "cannot be changed safely" in done.err and "sessiond.path" in done.err
+    assert path.read_text() == "["
 
 
 def test_vscode_says_why_not(user):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -230,28 +229,6 @@ def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest
     lines = run(monkeypatch, listing, answers, "-n", "3", "--no-pager").output.splitlines()
     assert [line.split()[-1] for line in lines[1:4]] == ["~", "~/w", "/home/men"]
     assert lines[4].startswith("there are more")
-
-
-def test_the_terminal_client_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the package to install; a fault inside the package is not reported as missing."""
-
-    class Finder:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def find_spec(self, name: str, *_: object) -> None:
-            if name == "sessiond_repl":
-                raise ModuleNotFoundError("no", name=self.name)
-
-    monkeypatch.delitem(sys.modules, "sessiond_repl", raising=False)
-    finders = list(sys.meta_path)
-    for name in ("prompt_toolkit.shortcuts", "sessiond_repl"):
-        monkeypatch.setattr("sys.meta_path", [Finder(name), *finders])
-        with pytest.raises(click.ClickException, match="pip install"):
-            run(monkeypatch, Repl, Answers({}))
-    monkeypatch.setattr("sys.meta_path", [Finder("something_else"), *finders])
-    with pytest.raises(ModuleNotFoundError):
-        run(monkeypatch, Repl, Answers({}))
 
 
 class Repl:

@@ -209,13 +209,6 @@ def test_no_daemon(shell):
     assert "nonsense" in done.err
 
 
-def test_prompt_toolkit_is_missing(shell, repl):
-    """Without prompt-toolkit there is one clear line that says what to install."""
-    (shell.path / "prompt_toolkit.py").write_text("raise ModuleNotFoundError(name='prompt_toolkit')\n")
-    shell.env["PYTHONPATH"] = os.pathsep.join((str(shell.path), shell.env["PYTHONPATH"]))
-    repl().shows("pip install 'sessiond[repl]'")
-
-
 # The agent
 
 

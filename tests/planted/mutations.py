@@ -34,6 +34,28 @@ MUTATIONS = [
         "at = lets.next(data, at + 40) if lets else end",
         ("tests/index/test_scanning.py",),
     ),
+    # Installed and set up
+    Planted(
+        "an activated environment counts as everybody's PATH",
+        "installation.py::is_on_path",
+        "name and name != left_out",
+        "name",
+        ("tests/cli/test_setup_command.py",),
+    ),
+    Planted(
+        "the lines for an editor are added again where somebody moved them",
+        "cli/setup_lines.py::missing_lines",
+        "line.strip() not in present",
+        "line.strip() or present",
+        ("tests/cli/test_setup_command.py",),
+    ),
+    Planted(
+        "an error about an extra names a package that no index has",
+        "installation.py::packages",
+        "return [name.strip() for name, _, marker in found if mark.search(marker)]",
+        "return [f'{APP}[{extra}]']",
+        ("tests/mcp/test_mcp_extra.py",),
+    ),
     # Folders of Windows
     Planted(
         "case counts in a folder of Windows",

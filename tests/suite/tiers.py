@@ -159,6 +159,7 @@ TABLE: dict[str, Tier] = {
     "tests/surroundings/test_descriptors.py": _A,
     "tests/surroundings/test_file_systems.py": _A,
     "tests/surroundings/test_locales.py": _A,
+    "tests/surroundings/test_install.py": _A,
     "tests/surroundings/test_pythons.py": _A,
     # In `scripts/check`.
     "tests/test_docs.py": _A,

@@ -9,8 +9,8 @@ local FIRST_DELAY_MS = 200
 local LAST_DELAY_MS = 10000
 local UNREACHABLE = 69
 
--- command: the relay, a list or words; initialization_options: for `initialize`.
-M.config = { command = 'sessiond', initialization_options = nil }
+-- command: the relay, a list or words, by default vim.g.sessiond_command; initialization_options: for `initialize`.
+M.config = { command = nil, initialization_options = nil }
 
 -- Callbacks: notified(method, params), up(), down(for_good), wanted() -> boolean.
 local listener = {}
@@ -44,7 +44,7 @@ function M.abandon()
 end
 
 function M.command()
-  local words = M.config.command
+  local words = M.config.command or vim.g.sessiond_command or 'sessiond'
   return type(words) == 'table' and words or vim.split(words, ' ', { trimempty = true })
 end
 
