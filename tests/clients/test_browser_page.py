@@ -232,10 +232,10 @@ def test_a_session_is_read_comfortably(web: Web) -> None:
     assert message.nth(0).locator("td").last.evaluate("one => getComputedStyle(one).textAlign") == "center"
     expect(message.nth(0).locator(".hljs-keyword")).to_have_text("return")
     call = message.nth(0).locator("details.call")
-    expect(call.locator("summary")).to_have_text("read_file notes.txt")
-    assert not call.locator("pre").is_visible()
-    call.locator("summary").click()
-    expect(call.locator("pre")).to_contain_text('"path": "notes.txt"')
+    expect(call.locator("> summary")).to_have_text("read_file notes.txt")
+    assert not call.locator("pre").first.is_visible()
+    call.locator("> summary").click()
+    expect(call.locator("pre").first).to_contain_text('"path": "notes.txt"')
     expect(message.nth(0).locator("details.thinking pre")).to_have_text("let me see")
     expect(message.nth(1).locator("details.result pre")).to_have_text("line one\nline two")
     picture = message.nth(2).locator("img")
@@ -853,3 +853,18 @@ def test_json_is_not_rounded(web: Web) -> None:
     assert text == "18446744073709551615 -9223372036854775808 number"
     answer = json.dumps(client.call("state/get", sessionId="s")["values"], sort_keys=True)
     assert answer == '{"big": 18446744073709551615, "plain": 5, "small": -9223372036854775808}'
+
+
+@pytest.mark.parametrize("width", [900, 1400, 2400])
+def test_one_column(web: Web, width: int) -> None:
+    """The title, the messages and the field to write in begin at the same place, however wide the window is."""
+    client = web.client()
+    client.call("session/new", sessionId="s")
+    client.call("session/append", sessionId="s", messages=[{"role": "assistant", "content": "words"}])
+    page = web.open()
+    page.set_viewport_size({"width": width, "height": 700})
+    web.show(page, "s")
+    expect(page.locator(".message")).to_be_visible()
+    places = [page.locator(one).first.bounding_box() for one in (".session h2", ".message", ".composer textarea")]
+    edges = [box["x"] for box in places if box]
+    assert len(edges) == 3 and max(edges) - min(edges) <= 1, edges

@@ -21,12 +21,14 @@ SHOWN = """() => {
   for (const fold of document.querySelectorAll('.message details')) fold.open = true
   return [...document.querySelectorAll('.message')].map((article) => {
     const body = article.querySelector('.body').cloneNode(true)
+    for (const result of body.querySelectorAll('.message')) result.remove()
     const calls = [...body.querySelectorAll('.call > summary')].map((one) => one.textContent)
     for (const label of body.querySelectorAll('summary, button')) label.remove()
     return [Number(article.dataset.seq), body.textContent, calls]
   })
 }"""
-"""The seq, the text and the lines of the calls of each message in the document. Labels of folds and buttons are not words of it."""
+"""The seq, the text and the lines of the calls of each message in the document. Labels of folds and buttons are not words of it,
+and a result that stands in its call is a message of its own."""
 
 
 def differences(page: Page, messages: dict[int, dict[str, Any]]) -> Iterator[str]:
@@ -112,3 +114,59 @@ def test_what_was_said_in_real_sessions_is_shown(web: Web, tool: str) -> None:
     step = 40 if tool == "aider" else 1
     found = [line for one in imported[::step] for line in wrong(web, page, one["sessionId"])]
     assert not found, "\n".join(found)
+
+
+def test_results_are_inside_their_calls(web: Web) -> None:
+    """Calls that follow each other are lines of one group; each has its result inside, a failure marked at its line.
+
+    A result has its own address; a message that is drawn again keeps the results of its calls, and one that goes leaves them.
+    """
+
+    def call(name: str) -> dict[str, Any]:
+        return {"id": f"c-{name}", "name": name, "arguments": {"path": f"{name}.py"}}
+
+    def result(name: str, **fields: Any) -> dict[str, Any]:
+        return {"role": "tool", "content": f"out of {name}\n" * 3, "toolCallId": f"c-{name}", **fields}
+
+    client = web.client()
+    client.call("session/new", sessionId="s")
+    messages = [
+        {"role": "user", "content": "do it"},
+        {"role": "assistant", "content": "", "toolCalls": [call("read")]},
+        result("read"),
+        {"role": "assistant", "content": "", "toolCalls": [call("edit"), call("run")]},
+        result("run", metadata={"isError": True}),
+        result("edit"),
+        result("unknown"),
+        {"role": "assistant", "content": "done"},
+    ]
+    client.call("session/append", sessionId="s", messages=messages)
+    page = web.open()
+    web.show(page, "s")
+    expect(page.locator(".message[data-seq='8']")).to_be_visible()
+    lines = page.locator(".messages summary:visible")
+    expect(lines).to_have_text(
+        ["read  read.py", "edit  edit.py", "run  run.py failed", "Result: out of unknown out of unknown out of unknown"]
+    )
+    heights = [box["height"] for line in page.locator(".message.quiet:visible").all() if (box := line.bounding_box())]
+    assert len(heights) == 3 and max(heights) < 110, heights
+    for seq, name in ((3, "read"), (5, "run"), (6, "edit")):
+        inside = page.locator(f"details[data-call='c-{name}'] .message[data-seq='{seq}']")
+        expect(inside).to_be_hidden()
+        web.show(page, "s", seq)
+        expect(inside).to_contain_text(f"out of {name}")
+        expect(inside).to_be_focused()
+    growing = {"id": "m", "role": "assistant", "content": "", "status": "streaming", "toolCalls": [call("late")]}
+    client.call("session/append", sessionId="s", messages=[growing])
+    client.call("session/append", sessionId="s", messages=[result("late")])
+    late = page.locator("details[data-call='c-late'] .message")
+    expect(late).to_have_count(1)
+    expect(page.locator(".message.streaming")).to_have_count(1)
+    client.call("session/finish", sessionId="s", messageId="m")
+    expect(page.locator(".message.streaming")).to_have_count(0)
+    expect(late).to_have_count(1)
+    client.call("session/truncate", sessionId="s", afterSeq=4)
+    expect(page.locator(".message")).to_have_count(4)
+    expect(page.locator("details[data-call='c-edit'] .message")).to_have_count(0)
+    client.call("session/append", sessionId="s", messages=[result("edit")])
+    expect(page.locator("details[data-call='c-edit'] .message")).to_have_count(1)

@@ -1,6 +1,7 @@
 // One message as an article.
 
 import { h, oneLine, timeElement, timeOfDay, oncePerFrame } from '../dom.js'
+import { nest, nestedIn, showOutcome } from './calls.js'
 import { asMarkdown } from './download.js'
 import { code, isPicture, markdown, plain } from './markdown.js'
 
@@ -8,6 +9,7 @@ import { code, isPicture, markdown, plain } from './markdown.js'
 const ROLES = { __proto__: null, user: 'You', assistant: 'Assistant', system: 'System', tool: 'Tool' }
 const STATUS = { __proto__: null, streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
 const TEXTS = ['text', 'input_text', 'output_text']
+const QUIET = ['tool_use', 'tool_result', 'thinking']
 const PICTURES = ['image', 'image_url', 'input_image']
 // What a reader should know about a message besides its speaker and time, in the words of exports.
 const MARKS = [
@@ -36,6 +38,7 @@ export function messageView(message, link, copy = null, subagent = false) {
   const role = speaker(message, subagent)
   const article = h('article', {
     class: `message role-${/^[a-z]+$/.test(message.role) ? message.role : 'other'}`, 'data-seq': message.seq, tabindex: -1,
+    'data-answers': message.toolCallId || null,
     'aria-posinset': message.seq, 'aria-setsize': -1, 'aria-label': `${role}, ${timeOfDay(message.timestamp)}`,
   })
   const status = h('span', { class: 'status' })
@@ -54,7 +57,21 @@ function draw(article, message) {
   const marks = MARKS.filter(([key]) => message.metadata?.[key] === true)
   article.querySelector('.marks').replaceChildren(...marks.map(([, words]) => h('span', { class: 'mark' }, words)))
   article.classList.toggle('streaming', message.status === 'streaming')
+  article.classList.toggle('failed', message.metadata?.isError === true)
+  article.classList.toggle('quiet', marks.length === 0 && isQuiet(message))
+  const results = nestedIn(article)
   article.querySelector('.body').replaceChildren(...parts(message))
+  for (const result of results) if (!nest(result, [article])) article.after(result)
+  const call = article.parentElement?.closest('details.call')
+  if (call) showOutcome(call)
+}
+
+// Whether it has no words of its own, but only calls, a result or thinking. Such messages are drawn as lines of one group.
+function isQuiet({ role, content, status, toolCalls, thinking }) {
+  if (status && status !== 'done') return false
+  if (role === 'tool') return true
+  const silent = typeof content === 'string' ? content === '' : content.every((block) => QUIET.includes(block?.type))
+  return silent && Boolean(toolCalls?.length || thinking || content.length)
 }
 
 /** Draws an article again whenever its message has changed, but not more often than is visible. */
@@ -84,7 +101,7 @@ function parts(message) {
   const content = typeof message.content === 'string' ? text(message, message.content) : message.content.map((block) => blockView(message, block))
   if (injected) found.push(folded('Added by the tool', content, 'injected'))
   else found.push(content)
-  for (const call of message.toolCalls ?? []) found.push(callView(call.name, call.arguments))
+  for (const call of message.toolCalls ?? []) found.push(callView(call.name, call.arguments, call.id))
   return found.flat(Infinity)
 }
 
@@ -99,7 +116,7 @@ function blockView(message, block) {
   if (typeof block !== 'object' || block === null) return folded('Block', code(JSON.stringify(block, null, 2)))
   if (TEXTS.includes(block.type) && typeof block.text === 'string') return text(message, block.text)
   if (block.type === 'thinking' && typeof block.thinking === 'string') return folded('Thinking', plain(block.thinking), 'thinking')
-  if (block.type === 'tool_use') return callView(block.name, block.input)
+  if (block.type === 'tool_use') return callView(block.name, block.input, block.id)
   if (block.type === 'tool_result') return folded(block.is_error === true ? 'Result: failed' : 'Result', resultView(message, block.content), 'result')
   const picture = PICTURES.includes(block.type) ? pictureOf(block) : null
   if (picture !== null) return picture
@@ -122,10 +139,12 @@ function pictureOf(block) {
   return null
 }
 
-function callView(name, input) {
+function callView(name, input, id) {
   const shown = typeof input === 'string' ? input : json(input)
   const brief = typeof input === 'object' && input !== null ? Object.values(input).find((value) => typeof value === 'string') ?? '' : shown
-  return folded(`${oneLine(name ?? 'tool', 60)}  ${oneLine(brief, 80)}`, code(shown), 'call')
+  const fold = folded(`${oneLine(name ?? 'tool', 60)}  ${oneLine(brief, 80)}`, code(shown), 'call')
+  if (typeof id === 'string') fold.dataset.call = id
+  return fold
 }
 
 function json(value) {

@@ -5,6 +5,7 @@
 // moves because of what is inserted or removed elsewhere.
 
 import { dayOf, h, oncePerFrame } from '../dom.js'
+import { isFolded, nest, nestedIn, unfold } from './calls.js'
 
 const PAGE = 40 // messages read at once
 const PAGES = 8 // pages in the document
@@ -87,6 +88,7 @@ export class ScrollWindow {
     for (const page of [...this.#pages]) {
       for (const article of [...page.articles]) {
         if (!test(Number(article.dataset.seq))) continue
+        article.after(...nestedIn(article))
         article.remove()
         page.articles.splice(page.articles.indexOf(article), 1)
       }
@@ -112,6 +114,11 @@ export class ScrollWindow {
 
   get articles() {
     return this.#pages.flatMap((page) => page.articles)
+  }
+
+  /** Those that can be seen: without results in a call that is folded. */
+  get unfolded() {
+    return this.articles.filter((article) => !isFolded(article))
   }
 
   /** The seq of the first message in view, or null at the end. */
@@ -142,6 +149,7 @@ export class ScrollWindow {
     const article = this.bySeq(seq)
     if (article === null) return null
     this.#atEnd = false
+    unfold(article)
     article.scrollIntoView({ block: 'start' })
     this.#remember()
     return article
@@ -248,7 +256,8 @@ export class ScrollWindow {
     const article = this.#make(message)
     article.messageId = message.id
     article.day = dayOf(message.timestamp)
-    page.element.insertBefore(article, page.articles[place] ?? null)
+    const later = page.articles.slice(place).find((one) => one.parentElement === page.element)
+    if (!nest(article, page.articles.slice(0, place))) page.element.insertBefore(article, later ?? null)
     page.articles.splice(place, 0, article)
     page.from = Math.min(page.from, message.seq)
     page.to = Math.max(page.to, message.seq)
@@ -269,6 +278,7 @@ export class ScrollWindow {
     for (const page of this.#pages) {
       for (const article of page.articles) {
         const { day } = article
+        if (article.parentElement !== page.element) continue // a result, inside its call
         const above = article.previousElementSibling?.className === 'day' ? article.previousElementSibling : null
         if (day === last) above?.remove()
         else if (above === null) article.before(h('div', { class: 'day' }, day))
@@ -316,7 +326,7 @@ export class ScrollWindow {
     const top = this.element.getBoundingClientRect().top
     for (const page of this.#pages) {
       if (page.element.getBoundingClientRect().bottom < top) continue
-      const article = page.articles.find((one) => one.getBoundingClientRect().bottom > top)
+      const article = page.articles.find((one) => !isFolded(one) && one.getBoundingClientRect().bottom > top)
       if (article) {
         this.#anchor = { article, top: article.getBoundingClientRect().top }
         return

@@ -67,10 +67,10 @@ export class SessionView {
   async move(step) {
     if (step === 'first' || step === 'last') {
       await (step === 'first' ? this.window.goToStart() : this.window.goToEnd())
-      this.window.articles.at(step === 'first' ? 0 : -1)?.focus()
+      this.window.unfolded.at(step === 'first' ? 0 : -1)?.focus()
       return
     }
-    const articles = this.window.articles
+    const articles = this.window.unfolded
     const top = this.window.element.getBoundingClientRect().top
     const current = articles.indexOf(document.activeElement?.closest('.message'))
     const place = current >= 0 ? current + step : articles.findIndex((one) => one.getBoundingClientRect().bottom > top + 4)
