@@ -351,11 +351,17 @@ export interface JournalStatus {
   held: number
 }
 
+/** Sent once for each `session/listChanged` with `tell`, when a session was made, changed, archived, deleted or restored after its result: read the list again, and ask to be told again. Another such request of the connection takes the place of the first. */
+export interface ListChanged {
+}
+
 /** Where the last result ended. */
 export interface ListChangedParams {
   /** `cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment. */
   cursor?: string | null
   limit?: number | null
+  /** Send `list/changed` to this connection, once, as soon as something came after the result's `cursor`. */
+  tell?: boolean | null
 }
 
 /** Sessions in the order in which their last changes arrived, whatever times they bear. Archived ones, too. */
@@ -1075,6 +1081,8 @@ export interface Requests {
   /** `cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment. */
   cursor?: string | null
   limit?: number | null
+  /** Send `list/changed` to this connection, once, as soon as something came after the result's `cursor`. */
+  tell?: boolean | null
 }, result: ListChangedResult }
   /** Find messages, names and notes. Deleted sessions are never found, archived ones only on request. */
   'session/search': { params: {
@@ -1211,5 +1219,6 @@ export interface Notifications {
   'session/reloaded': Reloaded
   'session/deleted': Deleted
   'session/resync': Resync
+  'list/changed': ListChanged
   'store/hubChanged': HubChanged
 }

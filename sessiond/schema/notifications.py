@@ -69,6 +69,12 @@ class Resync(Wire):
     seq: Seq
 
 
+class ListChanged(Wire):
+    """Sent once for each `session/listChanged` with `tell`, when a session was made, changed, archived, deleted or restored after
+    its result: read the list again, and ask to be told again. Another such request of the connection takes the place of the first.
+    """
+
+
 class HubChanged(Wire):
     """Sent to every connection that is initialized when what is known of the hub of a shared store has changed: at once when the
     hub is lost or back, and at most once a second while only `pending` or `problem` change, with the last value in any case.
@@ -86,5 +92,6 @@ NOTIFICATIONS: dict[str, type[Wire]] = {
     "session/reloaded": Reloaded,
     "session/deleted": Deleted,
     "session/resync": Resync,
+    "list/changed": ListChanged,
     "store/hubChanged": HubChanged,
 }

@@ -248,6 +248,8 @@ class ListChangedParams(Wire):
     cursor: str | None = None
     """`cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment."""
     limit: Limit | None = None
+    tell: bool | None = None
+    """Send `list/changed` to this connection, once, as soon as something came after the result's `cursor`."""
 
 
 class ChangedSession(Wire):

@@ -2,14 +2,19 @@
 
 The order by `updatedAt` does not say it: what is imported, and what a client appends, may have any time. Kept in memory, so
 a cursor is of use for as long as the daemon runs.
+
+Who asks to be told (`tell`) hears once that something came, and asks again after reading it. So nothing has to be kept for a
+client that reads slowly, however much changes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator
 
 from sessiond.model.changes import Appended, Change, Created
+from sessiond.service.subscribers import Peer
 
 MOST = 100_000
 """Sessions of which it is kept; cursors from before those that were dropped have missed something."""
@@ -51,6 +56,8 @@ class Arrivals:
         """The last change of the session that was dropped last."""
         self._sessions: dict[str, Arrival] = {}
         """The one that changed last comes last."""
+        self._told: dict[int, Peer] = {}
+        """Connections that are to hear of the next change."""
 
     def changed(self, wire_id: str, before: int, *, begun: bool = False) -> None:
         """It had the seq `before`. `begun`: it was not there."""
@@ -67,6 +74,7 @@ class Arrivals:
         if len(self._sessions) > MOST:
             oldest = next(iter(self._sessions))
             self._dropped = self._sessions.pop(oldest).no
+        self._tell()
 
     def told(self, wire_id: str, first: Change) -> None:
         """`first` of several changes."""
@@ -75,6 +83,23 @@ class Arrivals:
 
     def gone(self, wire_id: str) -> None:
         self._sessions.pop(wire_id, None)
+        self._no += 1  # whoever is told of changes hears of this one, too
+        self._tell()
+
+    def tell(self, peer: Peer, cursor: str) -> None:
+        """Send `list/changed` to a connection once something came after the cursor, which is one of this daemon's.
+
+        It is sent after the answer that is about to be written.
+        """
+        self._told = {no: one for no, one in self._told.items() if not one.closed} | {peer.id: peer}
+        if int(cursor.rpartition(".")[2]) < self._no:
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        told, self._told = self._told, {}
+        for peer in told.values():
+            if not peer.closed:
+                peer.notify_owed("list/changed", b"{}")
 
     def now(self) -> str:
         """A cursor after everything that has arrived."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,7 +20,11 @@ from sessiond.service import presentation
 from sessiond.service.catalog import Catalog
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.size_limits import most_shown
+from sessiond.service.subscribers import Peer
 from sessiond.store.port import Store, Trashed
+
+if TYPE_CHECKING:
+    from sessiond.service.arrivals import Arrivals
 
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
 _PATIENCE_S = 1.0
@@ -87,7 +92,14 @@ class Finder:
             result.incomplete = True
         return result
 
-    async def changed(self, *, limit: int | None, cursor: str | None) -> ListChangedResult:
+    async def changed(self, *, limit: int | None, cursor: str | None, tell: Peer | None = None) -> ListChangedResult:
+        """`tell`: who hears of what comes after the result."""
+        arrivals, result = await self._changed(limit=limit, cursor=cursor)
+        if tell is not None:
+            arrivals.tell(tell, result.cursor)
+        return result
+
+    async def _changed(self, *, limit: int | None, cursor: str | None) -> tuple[Arrivals, ListChangedResult]:
         arrivals = self._catalog.arrivals
         if arrivals is None:
             from sessiond.service.arrivals import Arrivals  # most daemons have no client that asks
@@ -97,7 +109,8 @@ class Finder:
         await self._open_sessions.share_streams()
         position = None if cursor is None else arrivals.position(cursor)
         if position is None:
-            return ListChangedResult(sessions=[], cursor=arrivals.now(), lost=cursor is not None, has_more=False)
+            nothing = ListChangedResult(sessions=[], cursor=arrivals.now(), lost=cursor is not None, has_more=False)
+            return arrivals, nothing
         begin, last = position
         found = arrivals.after(last)
         page, has_more = found[:count], len(found) > count
@@ -112,12 +125,11 @@ class Finder:
             if info is not None:
                 size += len(encode(info))
                 if size > self._limits.page_most and sessions:
-                    return ListChangedResult(
-                        sessions=sessions, cursor=arrivals.between(begin, last), lost=False, has_more=True
-                    )
+                    some = arrivals.between(begin, last)
+                    return arrivals, ListChangedResult(sessions=sessions, cursor=some, lost=False, has_more=True)
                 sessions.append(ChangedSession(session=info, since=since, begun=begun))
             last = no
-        return ListChangedResult(sessions=sessions, cursor=at, lost=False, has_more=has_more)
+        return arrivals, ListChangedResult(sessions=sessions, cursor=at, lost=False, has_more=has_more)
 
     async def _info(self, wire_id: str) -> SessionInfo | None:
         one = self._open_sessions.peek(wire_id)

@@ -868,3 +868,22 @@ def test_one_column(web: Web, width: int) -> None:
     places = [page.locator(one).first.bounding_box() for one in (".session h2", ".message", ".composer textarea")]
     edges = [box["x"] for box in places if box]
     assert len(edges) == 3 and max(edges) - min(edges) <= 1, edges
+
+
+def test_the_list_is_told(web: Web) -> None:
+    """What others do to sessions shows, without a request while nothing happens; what happens again and again, each time."""
+    client = web.client()
+    page = web.open()
+    expect(page.locator("#found")).to_have_text("No sessions here.")
+    client.call("session/new", sessionId="a", name="first")
+    row = page.locator(".row[data-id='a']")
+    expect(row.locator(".name")).to_have_text("first", timeout=5000)
+    for count in (1, 2):
+        client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "words"}])
+        expect(row.locator(".about")).to_contain_text(f" · {count} messages", timeout=5000)
+    client.call("session/update", sessionId="a", name="second")
+    expect(row.locator(".name")).to_have_text("second", timeout=5000)
+    client.call("session/delete", sessionId="a")
+    expect(row).to_have_count(0, timeout=5000)
+    client.call("session/restore", sessionId="a")
+    expect(row).to_have_count(1, timeout=5000)

@@ -34,6 +34,28 @@ MUTATIONS = [
         "at = lets.next(data, at + 40) if lets else end",
         ("tests/index/test_scanning.py",),
     ),
+    # Who is told of the list
+    Planted(
+        "a deletion is not told to who shows the list",
+        "service/arrivals.py::Arrivals.gone",
+        "self._no += 1\nself._tell()",
+        "",
+        ("tests/order/test_list_changed.py", "-k", "told_once"),
+    ),
+    Planted(
+        "who asked once is told of every change",
+        "service/arrivals.py::Arrivals._tell",
+        "told, self._told = (self._told, {})",
+        "told = self._told",
+        ("tests/order/test_list_changed.py", "-k", "told_once"),
+    ),
+    Planted(
+        "what came before the question is not told",
+        "service/arrivals.py::Arrivals.tell",
+        "int(cursor.rpartition('.')[2]) < self._no",
+        "False",
+        ("tests/order/test_list_changed.py", "-k", "at_once"),
+    ),
     # Installed and set up
     Planted(
         "an activated environment counts as everybody's PATH",

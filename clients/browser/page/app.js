@@ -68,6 +68,7 @@ class App {
     this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token, port) })
     this.connection.on('state', (state) => this.#state(state))
     this.connection.on('problem', (error) => this.fail(error))
+    this.connection.on('list/changed', () => this.list.told())
     this.connection.on('store/hubChanged', (params) => this.hubs.told(params))
     this.connection.connect().catch(() => {}) // `state` reports it
   }

@@ -20,7 +20,7 @@ const STOP_MS = 2000;
 
 /** Requests that change nothing, and may be repeated if the answer was lost with the connection. */
 const READING = new Set(['daemon/status', 'session/list', 'session/search', 'session/read', 'session/export']);
-const NOTIFICATIONS = ['session/changed', 'session/reloaded', 'session/resync', 'session/deleted', 'session/restored', 'session/saved', 'store/hubChanged'];
+const NOTIFICATIONS = ['session/changed', 'session/reloaded', 'session/resync', 'session/deleted', 'session/restored', 'session/saved', 'list/changed', 'store/hubChanged'];
 
 /** `down`: no attempts; `waiting`: the next attempt follows by itself; `refused`: the daemon cannot be used. */
 export type LinkState = 'down' | 'connecting' | 'up' | 'waiting' | 'refused';

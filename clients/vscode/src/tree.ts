@@ -11,7 +11,6 @@ import { Rooms } from './rooms';
 
 const PAGE = 200;
 const SOON_MS = 300;
-const EVERY_MS = 30_000;
 
 export type Node = { kind: 'group'; group: Group } | { kind: 'session'; session: SessionInfo; group: string } | { kind: 'more' };
 
@@ -34,12 +33,11 @@ export class Tree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
         private readonly rooms: Rooms,
     ) {
         this.view = vscode.window.createTreeView<Node>('sessiond.sessions', { treeDataProvider: this, showCollapseAll: true });
-        const every = setInterval(() => this.view.visible && vscode.window.state.focused && this.refresh(), EVERY_MS);
         this.disposables.push(
             this.view,
-            { dispose: () => clearInterval(every) },
             this.view.onDidChangeVisibility(({ visible }) => visible && this.refreshSoon()),
             rooms.onPaint(() => this.refreshSoon()),
+            link.onNotification(({ method }) => method === 'list/changed' && this.refreshSoon()),
             link.onState((state) => (state === 'up' || state === 'waiting') && this.refreshSoon()),
             vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration('sessiond.groupBy') && this.refresh()),
         );
@@ -111,6 +109,8 @@ export class Tree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
 
     private async read(): Promise<{ sessions: SessionInfo[]; more: boolean }> {
         const filter = this.shown === 'current' ? {} : { [this.shown]: true };
+        // Before the list, so that whatever comes after it is told, by one notification; then the tree reads, and asks, again.
+        await this.link.request('session/listChanged', { tell: true });
         const sessions: SessionInfo[] = [];
         let cursor: string | null = null;
         for (let page = 0; page < this.pages; page += 1) {

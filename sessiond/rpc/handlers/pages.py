@@ -27,7 +27,9 @@ async def list_(call: Call, params: s.ListParams) -> s.ListResult:
 @method("session/listChanged", s.ListChangedParams, s.ListChangedResult, bulky=True, outlives=False, order="after")
 async def list_changed(call: Call, params: s.ListChangedParams) -> s.ListChangedResult:
     """Return the sessions that changed after a cursor, in the order in which the changes arrived."""
-    return await call.service.finder.changed(limit=params.limit, cursor=params.cursor)
+    return await call.service.finder.changed(
+        limit=params.limit, cursor=params.cursor, tell=call.peer if params.tell else None
+    )
 
 
 @method(

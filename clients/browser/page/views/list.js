@@ -5,7 +5,7 @@ import { Selection } from './selection.js'
 
 const PAGE = 60
 const WAIT_MS = 120 // after the last key before it is searched
-const REFRESH_MS = 10_000
+const SOON_MS = 500 // from one reading of a list that changes all the time to the next
 const OFFERED = 200 // values that a filter's field offers
 const MONTHS_FROM = 20_000 // sessions at most that the timeline counts
 const MONTH = new Intl.DateTimeFormat(undefined, { month: 'long', year: 'numeric', timeZone: 'UTC' })
@@ -20,6 +20,8 @@ export class ListView {
   #timer = null
   #day = ''
   #generation = 0
+  #stale = false // something in it may be new
+  #later = null
   known = {} // filter -> values that were seen
 
   /** `element`: the list's place; `input`: the search field in the page's head. */
@@ -46,15 +48,24 @@ export class ListView {
       this.rows.querySelector('a')?.focus()
     })
     element.addEventListener('keydown', (event) => this.#along(event))
-    setInterval(() => this.refresh(), REFRESH_MS)
-    document.addEventListener('visibilitychange', () => this.refresh())
+    document.addEventListener('visibilitychange', () => this.#stale && this.refresh())
+  }
+
+  /** The daemon says that something in the list is new. */
+  told() {
+    this.#stale = true
+    this.#later ??= setTimeout(() => this.refresh(), SOON_MS)
   }
 
   /** Read the list again if it is visible, and leave it alone if nothing is new. */
   async refresh() {
+    clearTimeout(this.#later)
+    this.#later = null
     if (document.hidden || this.#app.connection?.state !== 'open' || this.#query !== '' || this.#cursor === undefined) return
     const generation = this.#generation
+    this.#stale = false
     try {
+      await this.#listen()
       const limit = Math.max(PAGE, Math.min(1000, this.rows.querySelectorAll('.row').length))
       const result = await this.#app.connection.call('session/list', { limit, filter: this.#wanted() })
       const now = JSON.stringify(result.sessions.map(shownOf))
@@ -63,6 +74,11 @@ export class ListView {
     } catch (error) {
       if (error.kind !== 'disconnected') this.#app.fail(error)
     }
+  }
+
+  // Before a list is read, so that whatever comes after it is told, by one notification.
+  #listen() {
+    return this.#app.connection.call('session/listChanged', { tell: true })
   }
 
   /** The connection is open: read the list, or what is new in it. */
@@ -77,7 +93,9 @@ export class ListView {
     const abort = (this.#abort = new AbortController())
     const generation = ++this.#generation
     this.#query = this.input.value.trim()
+    this.#stale = this.#query !== ''
     try {
+      if (!this.#stale) await this.#listen()
       const result = await this.#ask(null, abort.signal)
       if (generation === this.#generation) this.#show(result)
     } catch (error) {
