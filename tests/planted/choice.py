@@ -19,7 +19,7 @@ OTHERS = 10
 
 def chosen(bugs: Sequence[Planted], changed: set[str], turn: int) -> list[Planted]:
     """`changed`: files, from the root of the project. `turn`: a number that grows with each commit."""
-    near = [one for one in bugs if changed.intersection((f"sessiond/{one.file}", *one.tests))]
+    near = [one for one in bugs if changed.intersection((one.path, *one.tests))]
     others = [one for one in bugs if one not in near]
     return _turn_of(near, NEAR, turn) + _turn_of(others, OTHERS, turn)
 

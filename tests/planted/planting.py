@@ -21,7 +21,7 @@ _LEXEME = re.compile(r"\w+|[^\w\s]")
 class Planted:
     """`old`, which stands once in the function of `place`, becomes `new`; then one of `tests` must fail. The name says what is wrong.
 
-    `place`: the file, from `sessiond/`, and after `::` the function with its classes; a file alone where it stands in none. Later lines of
+    `place`: the file, from `sessiond/` or as `clients/...`, and after `::` the function with its classes; a file alone where it stands in none. Later lines of
     `new` are indented from where the first one begins.
     """
 
@@ -37,6 +37,11 @@ class Planted:
     @property
     def file(self) -> str:
         return self.place.partition("::")[0]
+
+    @property
+    def path(self) -> str:
+        """The file, from the root of the project."""
+        return self.file if self.file.startswith("clients/") else f"sessiond/{self.file}"
 
     @property
     def function(self) -> str:
@@ -58,8 +63,8 @@ class Site:
 
 
 def site(bug: Planted, program: Path) -> Site:
-    """`program`: the folder of the package. Raises `UprootedError`."""
-    named = program / bug.file
+    """`program`: the folder of the package, which `clients/` is beside. Raises `UprootedError`."""
+    named = program.parent / bug.file if bug.path == bug.file else program / bug.file
     if named.exists():
         for begin, end in (_span(_text(named), bug.function), (0, len(_text(named)))):
             found = _found(named, bug.old, begin, end)

@@ -38,6 +38,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     copy = folder / "original"
     for name in ("sessiond", "scripts", "tests", "docs"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("planted", "golden_data", "bench"))
+    shutil.copytree(ROOT / "clients" / "browser", copy / "clients" / "browser")
     (copy / "clients" / "repl").mkdir(parents=True)
     shutil.copy(ROOT / "pyproject.toml", copy)
     (copy / "conftest.py").write_text(_NO_SHRINKING)
@@ -65,14 +66,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_those_near_a_change_are_planted_and_ten_others_in_turn() -> None:
     """A change of the source that a bug is planted in, or of the tests that must notice it. In the end each had its turn."""
     bug = MUTATIONS[17]
-    for changed in (f"sessiond/{bug.file}", next(one for one in bug.tests if one.startswith("tests/"))):
+    for changed in (bug.path, next(one for one in bug.tests if one.startswith("tests/"))):
         assert bug in chosen(MUTATIONS, {changed, "README.md"}, 3)
     turns = math.ceil(len(MUTATIONS) / OTHERS)
     assert {one.name for turn in range(turns) for one in chosen(MUTATIONS, set(), turn)} == {
         one.name for one in MUTATIONS
     }
     assert len(chosen(MUTATIONS, set(), 5)) == OTHERS
-    everywhere = {f"sessiond/{one.file}" for one in MUTATIONS}
+    everywhere = {one.path for one in MUTATIONS}
     turns = math.ceil(len(MUTATIONS) / NEAR)
     assert {len(chosen(MUTATIONS, everywhere, turn)) for turn in range(turns)} == {NEAR}
     assert {one.name for turn in range(turns) for one in chosen(MUTATIONS, everywhere, turn)} == {

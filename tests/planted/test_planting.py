@@ -77,6 +77,7 @@ def test_a_formatter_uproots_none(tmp_path: Path, seed: int) -> None:
     """The whole program, with lines of another length: each is found, and some of them, in turn, make the same program as before."""
     other = tmp_path / "sessiond"
     shutil.copytree(PROGRAM, other, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PROGRAM.parent / "clients" / "browser", tmp_path / "clients" / "browser")
     width = 60 + seed * 13 % 140
     command = [
         "ruff",
