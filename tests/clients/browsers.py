@@ -100,9 +100,9 @@ class Web(Home):
 
 
 class Elsewhere:
-    """A program's own pages on an origin of its own, with the client's modules next to them."""
+    """A program's own pages on an origin of its own, with the client's modules next to them. `port`: 0 for any free one."""
 
-    def __init__(self, pages: dict[str, str]) -> None:
+    def __init__(self, pages: dict[str, str], port: int = 0) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
@@ -122,7 +122,7 @@ class Elsewhere:
 
             def log_message(self, *_: object) -> None: ...
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.origin = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()

@@ -29,7 +29,7 @@ user_pref("ui.prefersReducedMotion", 1);
 
 
 class Firefox:
-    """One window."""
+    """One window, and the newest tab in it."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -50,6 +50,10 @@ class Firefox:
             if said.get("id") == number:
                 assert said["type"] == "success", said
                 return said["result"]
+
+    def new_tab(self) -> None:
+        """Everything that follows is in it."""
+        self._context = self._call("browsingContext.create", type="tab")["context"]
 
     def goto(self, url: str) -> None:
         self._call("browsingContext.navigate", context=self._context, url=url, wait="complete")

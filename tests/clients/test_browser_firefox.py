@@ -56,3 +56,17 @@ def test_the_page_in_firefox(web: Web, tmp_path: Path) -> None:
         )
         page.until("document.querySelectorAll('a.row').length === 2")
         assert page.errors == []
+
+
+def test_a_copied_link_in_firefox(web: Web, tmp_path: Path) -> None:
+    """A new tab is let in by the one that is open, and shows the session that its address names."""
+    client = web.client()
+    client.call("session/new", sessionId="s", name="A session")
+    say(client, "s", "what was said")
+    with firefox(tmp_path) as page:
+        page.goto(web.link())
+        page.until("document.documentElement.dataset.connection === 'open'")
+        page.new_tab()
+        page.goto(f"{web.url}#/s/s")
+        page.until("document.querySelector('.messages')?.innerText.includes('what was said') ?? false")
+        assert page.errors == []

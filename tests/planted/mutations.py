@@ -4229,4 +4229,33 @@ MUTATIONS = [
         "_quoted(thought)",
         ("tests/exporters/test_markdown_export.py", "-k", "outline"),
     ),
+    # Tabs of one browser
+    Planted(
+        "an open tab lets strangers in who have taken the port",
+        "clients/browser/page/tabs.js",
+        "open() && (await isDaemons(token, port)) && open()",
+        "open()",
+        ("tests/clients/test_browser_tabs.py", "-k", "outlives"),
+    ),
+    Planted(
+        "a tab without a connection lets strangers in",
+        "clients/browser/page/tabs.js",
+        "open() && (await isDaemons(token, port)) && open()",
+        "true",
+        ("tests/clients/test_browser_tabs.py", "-k", "only_while"),
+    ),
+    Planted(
+        "a tab takes any token that it is told",
+        "clients/browser/page/tabs.js",
+        "!(await isDaemons(token, port)) || admitted",
+        "admitted",
+        ("tests/clients/test_browser_tabs.py", "-k", "false_answer"),
+    ),
+    Planted(
+        "tabs let each other in where a name may lead to two programs",
+        "clients/browser/page/tabs.js",
+        "&& !AMBIGUOUS.test(location.hostname)",
+        "",
+        ("tests/clients/test_browser_tabs.py", "-k", "two_programs"),
+    ),
 ]

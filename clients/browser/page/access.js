@@ -22,9 +22,14 @@ export async function obtainAccess() {
     if (kept() !== null) return kept() // the user went back in the history, in a tab that is already admitted
     throw Object.assign(new Error(answer.error.message), { hint: answer.error.data.hint })
   }
-  remember(TOKEN, answer.token, sessionStorage)
-  remember(PORT, String(answer.port), sessionStorage)
+  keepAccess(answer)
   return answer
+}
+
+/** Keep what this tab was given, for a reload. */
+export function keepAccess({ token, port }) {
+  remember(TOKEN, token, sessionStorage)
+  remember(PORT, port === null ? null : String(port), sessionStorage)
 }
 
 function kept() {

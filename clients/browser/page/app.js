@@ -2,11 +2,12 @@
 
 import { Connection, newId, prove } from '/sessiond.js'
 import { Outbox } from '/outbox.js'
-import { forgetToken, isCode, obtainAccess } from './access.js'
+import { forgetToken, isCode, keepAccess, obtainAccess } from './access.js'
 import { ask, field, showKeys } from './dialogs.js'
 import { h, oneLine } from './dom.js'
 import { Hubs } from './hubs.js'
 import { draftOf, recall, remember } from './settings.js'
+import { answerOtherTabs, askOtherTabs } from './tabs.js'
 import { CompareView } from './views/compare.js'
 import { copy } from './views/download.js'
 import { ListView } from './views/list.js'
@@ -49,27 +50,33 @@ class App {
 
   async start() {
     this.#route()
-    let access
+    let access = null
+    let refusal = null
     try {
       access = await obtainAccess()
     } catch (error) {
-      this.#locked(error)
+      refusal = error
+    }
+    if (access !== null) {
+      this.#connect(access)
       return
     }
-    if (access === null) {
-      this.#locked(null)
-      return
-    }
-    this.#connect(access)
+    askOtherTabs((answer) => {
+      keepAccess(answer)
+      this.main.replaceChildren() // perhaps it said that nobody answers
+      this.#connect(answer)
+    }, (waits) => this.#locked(refusal, waits))
   }
 
-  #connect({ token, port }) {
+  #connect(access) {
+    const { token, port } = access
     const own = location.origin
     this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token, port) })
     this.connection.on('state', (state) => this.#state(state))
     this.connection.on('problem', (error) => this.fail(error))
     this.connection.on('list/changed', () => this.list.told())
     this.connection.on('store/hubChanged', (params) => this.hubs.told(params))
+    answerOtherTabs(access, this.connection)
     this.connection.connect().catch(() => {}) // `state` reports it
   }
 
@@ -97,12 +104,14 @@ class App {
     }
   }
 
-  #locked(error) {
+  // `waits`: whether another tab may still let this one in.
+  #locked(error, waits = false) {
     this.#say('connection', null)
     const why = error === null ? [] : [h('p', { class: 'problem' }, [error.message, error.hint].filter(Boolean).join(': '))]
     this.main.replaceChildren(h('section', { class: 'locked' },
       h('h2', {}, 'This page is not let in'), ...why,
-      h('p', {}, 'Run ', h('code', {}, 'sessiond web'), ' in a terminal: it opens this page with access. ', h('code', {}, 'sessiond web --print'), ' prints an address instead, which works once.')))
+      h('p', {}, 'Run ', h('code', {}, 'sessiond web'), ' in a terminal: it opens this page with access. ', h('code', {}, 'sessiond web --print'), ' prints an address instead, which works once.'),
+      waits && h('p', {}, 'As soon as this page is open in another tab of this browser, it opens here, too.')))
     document.body.classList.add('reading')
   }
 
