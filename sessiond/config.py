@@ -239,7 +239,7 @@ def _from_text(setting: Setting, text: str) -> Value:
 _WANTED: dict[Kind, str] = {
     "seconds": "a number of seconds, or 0 to turn it off",
     "limit_seconds": "a number of seconds greater than 0",
-    "days": "a number of days greater than 0",
+    "days": "a number of days, or 0 to turn it off",
     "count": "a whole number greater than 0",
     "names": "a list of strings",
 }
@@ -254,7 +254,7 @@ def _checked(setting: Setting, value: Value, source: str) -> Value:
     elif setting.kind == "count":
         if number and isinstance(value, int) and 0 < value < 2**53:
             return value
-    elif number and (value > 0 or (value == 0 and setting.kind == "seconds")):
+    elif number and (value > 0 or (value == 0 and setting.kind in ("seconds", "days"))):
         return float(value)
     where = source if source.startswith("SESSIOND_") else f"{source}: {setting.name}"
     raise ConfigError(

@@ -155,6 +155,13 @@ def test_the_environment_is_checked_like_the_file(where: Places, env: dict[str, 
     assert hint in (caught.value.hint or "")
 
 
+def test_the_trash_can_be_kept_for_ever(where: Places) -> None:
+    """0 turns the expiry off; fewer days than none are an error."""
+    assert load(where, "[limits]\ntrash_days = 0").limits.trash_days == 0
+    with pytest.raises(ConfigError, match=r"limits\.trash_days is -1"):
+        load(where, "[limits]\ntrash_days = -1")
+
+
 def test_lists_in_the_environment_are_split_at_commas(where: Places) -> None:
     """`SESSIOND_DAEMON_ALLOWED_HOSTS=a, b` is a list of two."""
     assert load(where, env={"SESSIOND_DAEMON_ALLOWED_HOSTS": "a, b"}).allowed_hosts == ("a", "b")

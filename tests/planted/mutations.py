@@ -100,6 +100,14 @@ MUTATIONS = [
         "",
         ("tests/cli/test_filters.py", "-k", "windows"),
     ),
+    # Settings
+    Planted(
+        "the trash cannot be kept for ever",
+        "config.py::_checked",
+        'setting.kind in ("seconds", "days")',
+        'setting.kind == "seconds"',
+        ("tests/test_config.py", "-k", "kept_for_ever"),
+    ),
     # Copies without answers
     Planted(
         "a report of a copied request without an answer counts again",
