@@ -26,9 +26,12 @@ _EXIT_CODES = {
     "75": "serve: another daemon owns the data folder.",
     "130": "Interrupted.",
 }
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "SESSIOND_HOME": "The folder of everything: data, configuration, cache, log and socket. By default, these are where the "
     "system has such files.",
+    "XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_CACHE_HOME, XDG_STATE_HOME": "The folders in which configuration, data, cache and log "
+    "have one each, if SESSIOND_HOME is not set. On macOS the last one is not used.",
+    "XDG_RUNTIME_DIR": "The folder in which the socket has one, if SESSIOND_HOME is not set.",
     "SESSIOND_PAGER, PAGER": "The pager for results that do not fit the terminal.",
     "NO_COLOR": "If it is set, there are no colours.",
 }
@@ -54,7 +57,7 @@ def _main_page(context: click.Context) -> str:
             ("OPTIONS", _options(cli)),
             ("COMMANDS", _definitions(listed)),
             ("EXIT STATUS", _definitions((code, escaped(words)) for code, words in _EXIT_CODES.items())),
-            ("ENVIRONMENT", _definitions((name, escaped(words)) for name, words in _ENVIRONMENT.items())),
+            ("ENVIRONMENT", _definitions((name, escaped(words)) for name, words in ENVIRONMENT.items())),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference/: python -m scripts.reference_pages
+"""Writes docs/reference/ and docs/configuration.md: python -m scripts.reference_pages
 
 Commands, settings, errors and the Python client, each from what the code itself says. `docs/protocol.md` has the wire
 (`sessiond.rpc.reference`). A test fails if a page differs from what this module makes.
@@ -6,58 +6,87 @@ Commands, settings, errors and the Python client, each from what the code itself
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from types import FunctionType
 
 import click
+import msgspec
 
-from scripts.man_pages import NAME, commands, synopsis_words
-from sessiond import client, limits
+from scripts.man_pages import ENVIRONMENT, NAME, commands, synopsis_words
+from sessiond import client
 from sessiond.cli.examples import EXAMPLES
 from sessiond.cli.group import cli
 from sessiond.cli.next_steps import NEXT_STEPS
-from sessiond.config import SETTINGS, Setting
+from sessiond.config import SETTINGS, Kind, Setting, StoreConfig
+from sessiond.limits import Limits
 from sessiond.rpc.errors import CODES, MEANINGS
+from sessiond.rpc.reference import field_docs
+from sessiond.shared_config import HubConfig
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "docs" / "reference"
+FOLDER = ROOT / "docs"
 _WRITTEN = "<!-- Written by scripts/reference_pages.py. -->\n\n"
 
 _QUOTED = re.compile(r"(: |-> )'([^']*)'")
 """An annotation, which is a string where its module postpones annotations."""
-_SETTINGS = {
-    "autosave.interval_s": "Save every changed session this often; 0: no timer.",
-    "autosave.idle_s": "Save a session that has been quiet for this long; 0: off.",
-    "daemon.idle_exit_s": "Exit after this long without a client, if everything is saved; 0: never.",
-    "daemon.allowed_hosts": "Names of this machine, besides the loopback ones, under which browsers may reach it.",
-    "daemon.allowed_origins": "Web pages that may connect, such as `http://localhost:5173`.",
-    "follow.tools": 'Tools whose files are imported as they grow, or `["all"]`.',
+_UNITS = {
+    "s": "seconds",
+    "days": "days",
+    "bytes": "bytes",
+    "chars": "characters",
+    "messages": "messages",
+    "requests": "requests",
+    "connections": "connections",
+    "changes": "changes",
+    "copies": "files",
+    "files": "files",
+    "page": "entries",
 }
-"""What each setting outside `[limits]` does."""
-_SOURCES = (
-    "Nothing has to be configured. `config.toml` is in the configuration folder that `sessiond status` names. A flag beats "
-    "the environment, which beats the file, which beats the default; `sessiond status` says which one won. An unknown key "
-    "is an error at start that names the key.\n\n"
-)
-_STORES = (
-    "Each store has a `path`, the folder, and a `format` (`jsonl`, `amacs`, `cortex`, `agent-q`, `theia`, `sibyl`). "
-    "`sessiond adopt PATH` writes such an entry.\n\n"
-)
+"""Last word of a numeric setting's name -> its unit."""
+_TYPES: dict[Kind, str] = {
+    "seconds": "number",
+    "limit_seconds": "number",
+    "days": "number",
+    "count": "whole number",
+    "names": "list of strings",
+}
+_SOURCES = """\
+Nothing has to be configured, and there is no file unless you or a command write one.
+
+| where | the file |
+| --- | --- |
+| Linux | `$XDG_CONFIG_HOME/sessiond/config.toml`, which is `~/.config/sessiond/config.toml` if that is not set |
+| macOS | the same with `XDG_CONFIG_HOME`, else `~/Library/Application Support/sessiond/config.toml` |
+| both, with `SESSIOND_HOME` | `$SESSIOND_HOME/config/config.toml` |
+
+`sessiond status` names this folder. The daemon reads the file when it starts: after a change, run `sessiond stop`, and
+the next client starts it again. An unknown key, or a value of the wrong kind, is an error at start that names the
+key; `sessiond doctor` reports it too, and `sessiond doctor --repair` puts the line into a comment.
+
+A flag beats the environment, which beats the file, which beats the default; `sessiond status` says which one won.
+
+## An example
+
+"""
+_STORES = """\
+The daemon's own store needs no entry. `sessiond adopt PATH` writes one for a folder that is shared in place,
+`sessiond store join` one for a store that machines share, and `sessiond store leave` removes that one. NAME consists of
+`a-z`, `0-9`, `-` and `_`. The environment does not set these.
+
+"""
 
 
 def pages() -> dict[str, str]:
-    """File name -> page."""
+    """Path below docs/ -> page."""
     return {
-        "commands.md": _commands_page(),
         "configuration.md": _configuration_page(),
-        "errors.md": _errors_page(),
-        "python.md": _python_page(),
+        "reference/commands.md": _commands_page(),
+        "reference/errors.md": _errors_page(),
+        "reference/python.md": _python_page(),
     }
 
 
@@ -118,32 +147,64 @@ def _options(command: click.Command) -> str:
 
 
 def _configuration_page() -> str:
-    example = (ROOT / "docs" / "reference" / "example.toml").read_text("utf-8")
-    parts = ["# Configuration\n", _WRITTEN, _SOURCES, f"```toml\n{example}```\n\n", _STORES]
+    example = (FOLDER / "reference" / "example.toml").read_text("utf-8")
+    parts = ["# Configuration\n", _WRITTEN, _SOURCES, f"```toml\n{example}```\n\n"]
     for table in dict.fromkeys(setting.table for setting in SETTINGS.values()):
         parts.append(f"## [{table}]\n\n")
         rows = [_setting(one) for one in SETTINGS.values() if one.table == table]
-        parts.append(_table(("key", "default", "variable", ""), rows) + "\n")
-    return "".join(parts).rstrip() + "\n"
+        parts.append(_table(("key", "type", "default", "variable", "what it does"), rows) + "\n")
+    parts += ["## [stores.NAME]\n\n", _STORES, "A folder that is shared in place has both of these:\n\n"]
+    parts += [_store_keys(StoreConfig, ("path", "format")), "\nA store that machines share has `url` or `service`:\n\n"]
+    parts += [_store_keys(HubConfig, HubConfig.__struct_fields__), "\n## The environment\n\n", _ENVIRONMENT]
+    others = [(", ".join(f"`{one}`" for one in names.split(", ")), says) for names, says in ENVIRONMENT.items()]
+    return "".join([*parts, _table(("variable", "what it does"), others)])
 
 
-def _setting(setting: Setting) -> tuple[str, str, str, str]:
-    says = _limit_docs().get(setting.key, "") if setting.table == "limits" else _SETTINGS[setting.name]
-    default = list(setting.default) if isinstance(setting.default, tuple) else setting.default
-    return f"`{setting.key}`", f"`{default}`", f"`{setting.variable}`", says
+_ENVIRONMENT = """\
+Each key outside `[stores]` has a variable; a list is written with commas. Such a variable counts for a daemon
+that is started with it, whichever client starts it. Besides these:
+
+"""
 
 
-@cache
-def _limit_docs() -> dict[str, str]:
-    """Limit -> its docstring, as one line."""
-    tree = ast.parse(inspect.getsource(limits.Limits)).body[0]
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, text in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            assert isinstance(text.value, ast.Constant)
-            found[field.target.id] = " ".join(str(text.value.value).split())
-    return found
+def _setting(setting: Setting) -> tuple[str, str, str, str, str]:
+    says = field_docs(Limits)[setting.key] if setting.table == "limits" else setting.says
+    kind = _TYPES[setting.kind]
+    if setting.kind == "names":
+        return f"`{setting.key}`", kind, f"`{list(setting.default)}`", f"`{setting.variable}`", _line(says)
+    unit = _UNITS[setting.key.rpartition("_")[2]]
+    return f"`{setting.key}`", f"{kind}, {unit}", _number(setting.default, unit), f"`{setting.variable}`", _line(says)
+
+
+def _number(value: float, unit: str) -> str:
+    """As one writes it into the file, and in a larger unit if it is a multiple of one."""
+    shown = f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    if unit == "bytes":
+        for name, size in (("MiB", 1024**2), ("KiB", 1024)):
+            if value >= size and value % size == 0:
+                return f"{shown} ({value // size} {name})"
+    return shown
+
+
+def _store_keys(struct: type[msgspec.Struct], names: Iterable[str]) -> str:
+    docs, defaults = (
+        field_docs(struct),
+        dict(zip(struct.__struct_fields__[::-1], struct.__struct_defaults__[::-1], strict=False)),
+    )
+    rows = []
+    for name in names:
+        default = defaults.get(name, msgspec.NODEFAULT)
+        kind = "`true` or `false`" if isinstance(default, bool) else "string"
+        if default is msgspec.NODEFAULT:
+            shown = "NAME" if struct is HubConfig else "none: it must be set"
+        else:
+            shown = "none" if default is None else f"`{msgspec.json.encode(default).decode()}`"
+        rows.append((f"`{name}`", kind, shown, _line(docs[name])))
+    return _table(("key", "type", "default", "what it does"), rows)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 # Errors

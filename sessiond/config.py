@@ -45,6 +45,8 @@ class Setting(msgspec.Struct, frozen=True):
     key: str
     kind: Kind
     default: Value
+    says: str = ""
+    """What it does; of those in `[limits]`, the docstrings in `limits.py` say it."""
 
     @property
     def name(self) -> str:
@@ -57,13 +59,16 @@ class Setting(msgspec.Struct, frozen=True):
 
 def _settings() -> dict[str, Setting]:
     plain = [
-        Setting("autosave", "interval_s", "seconds", 300.0),
-        Setting("autosave", "idle_s", "seconds", 2.0),
-        Setting("daemon", "idle_exit_s", "seconds", Limits().daemon_idle_exit_s),
-        Setting("daemon", "allowed_hosts", "names", ()),
-        Setting("daemon", "allowed_origins", "names", ()),
-        Setting("follow", "tools", "names", ()),
-    ]
+        Setting("autosave", "interval_s", "seconds", 300.0, "Every changed session is saved this often; 0: never."),
+        Setting("autosave", "idle_s", "seconds", 2.0, "A session is saved when it has been quiet for this long; 0: never."),
+        Setting("daemon", "idle_exit_s", "seconds", Limits().daemon_idle_exit_s,
+                "The daemon exits after this long without a client, once everything is saved; 0: never."),
+        Setting("daemon", "allowed_hosts", "names", (),
+                "Names of this machine, besides the loopback ones, under which browsers may reach it."),
+        Setting("daemon", "allowed_origins", "names", (),
+                "Origins of web pages that may connect, such as `http://localhost:5173`."),
+        Setting("follow", "tools", "names", (), 'Tools whose files are imported as they grow, or `["all"]`.'),
+    ]  # fmt: skip
     for field in msgspec.structs.fields(Limits):
         if field.name in _NOT_IN_LIMITS:
             continue
@@ -83,7 +88,9 @@ class StoreConfig(msgspec.Struct, frozen=True):
 
     name: str
     path: str
+    """The folder with the sessions; it begins with `/` or `~/`."""
     format: str
+    """How the sessions are written there: `jsonl`, `amacs`, `cortex`, `agent-q`, `theia` or `sibyl`."""
     hub: HubConfig | None = None
 
 

@@ -104,18 +104,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """What `daemon/status` shows as `limits`. Units are in the names."""
 
     message_bytes: int = 64 * MIB
+    """A message of the protocol may have this size; a client that sends a longer one is disconnected."""
     unauthenticated_message_bytes: int = 64 * KIB
+    """The same for a client that has not shown the token yet."""
     header_bytes: int = 8 * KIB
+    """The header of one message on a socket or on standard input may have this size."""
     http_header_bytes: int = 32 * KIB
     """Request line and headers of a WebSocket handshake or of a request for the page; cookies of other local pages are
     included.
     """
     first_message_s: float = 10.0
+    """A connection whose first message takes longer is closed."""
     connections: int = 1024
+    """Clients at the same time; further ones are turned away."""
     in_flight_requests: int = 256
-    """For one connection; beyond this the socket is not read until some are answered."""
+    """Unanswered requests of one connection; beyond this its socket is not read until some are answered."""
     batch_requests: int = 1000
-    """Requests of one JSON-RPC batch."""
+    """Requests that one JSON-RPC batch may hold."""
     outgoing_bytes: int = 4 * MIB
     """How much may wait for one slow reader before its notifications are dropped and it is told to resync."""
     linger_s: float = 2.0
@@ -127,42 +132,55 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     ping_s: float = 20.0
     """A WebSocket peer is pinged this often; one that sends nothing at all between two pings is gone."""
     page_messages: int = 1000
+    """A page of a session has at most this many messages, whatever the client asks for."""
     default_page_messages: int = 200
+    """A page of a session has this many messages if the client does not say how many it wants."""
     page_bytes: int = 16 * MIB
     """A page of messages is cut at this size (`hasMore`), well under `message_bytes`."""
     list_page: int = 1000
+    """A page of a list or of a search has at most this many entries, whatever the client asks for."""
     default_list_page: int = 50
+    """A page of a list or of a search has this many entries if the client does not say how many it wants."""
     append_messages: int = 10_000
+    """One append may hold this many messages; one with more is refused."""
     retained_changes: int = 4096
     """Changes kept for each open session, so that `since` can be answered with the changes."""
     name_chars: int = 1000
+    """A session's name may have this length."""
     query_bytes: int = 128 * KIB
+    """What is searched for may have this size."""
     regex_s: float = 5.0
+    """A search for a pattern that takes longer ends as `cancelled`."""
     search_s: float = 10.0
     """A text search or a list that takes longer ends as `cancelled`."""
     held_hits_bytes: int = 16 * MIB
-    """Orders of hits kept for cursors; those unused for longest are dropped first, which makes their cursors stale."""
+    """Memory for the orders of hits that are kept for cursors; those unused for longest are dropped first, which makes their cursors stale."""
     index_waiting_bytes: int = 16 * MIB
     """How much may wait to be written into the index: more waits for room, or is fed again later if the index's disk is
     full.
     """
     export_bytes: int = 48 * MIB
+    """The largest export that is sent in one answer."""
     idle_session_s: float = 60.0
     """A saved session that is not open is dropped from memory after this time."""
     idle_sessions_bytes: int = 16 * MIB
     """How much memory such sessions may use together; beyond this those that were used longest ago are dropped after a second."""
     empty_session_s: float = 600.0
+    """A new session without a message is dropped after this time, once no client has it open."""
     hub_patience_s: float = 5.0
     """The hub of a shared store that takes longer for an append counts as lost, and the append waits here."""
     segment_bytes: int = 16 * MIB
+    """A file of the journal that would become larger is closed, and the next one begun."""
     segment_step_bytes: int = 256 * KIB
-    """How much room a segment takes at once, if the disk has it. 1: it grows with each record."""
+    """How much room such a file takes at once, if the disk has it; 1: it grows with each record."""
     journal_bytes: int = 64 * MIB
     """Above this, sessions are saved so that the journal can be trimmed."""
     record_bytes: int = 80 * MIB
+    """A change that is larger is refused, because the journal could not hold it as one record."""
     commit_batch_bytes: int = 8 * MIB
+    """About this much of waiting changes is written to the journal with one sync of the disk."""
     reserve_bytes: int = 1 * MIB
-    """Kept on the disk, so that when it is full there is room for what was acknowledged."""
+    """Room that is kept on the disk, so that when it is full there is room for what was acknowledged."""
     damaged_copies: int = 64
     """Torn ends of the journal that are kept aside; the oldest are removed first."""
     glanced_file_bytes: int = 4 * MIB
@@ -174,9 +192,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     look_around_s: float = 2.0
     """How often to check whether adopted folders are still there, and whether missing ones are back."""
     daemon_idle_exit_s: float = 1800.0
+    """What `idle_exit_s` in `[daemon]` sets."""
     shutdown_s: float = 30.0
+    """How long a daemon that ends goes on saving; what is not saved by then is in the journal."""
     log_bytes: int = 4 * MIB
+    """The log begins a new file at this size."""
     log_files: int = 3
+    """Old files of the log that are kept."""
     trash_days: float = 30.0
     """Entries are removed from the trash after this many counted days (time without a daemon counts as a day at most); 0:
     never. Nothing else ever expires.

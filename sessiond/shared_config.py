@@ -16,20 +16,24 @@ OFFLINE = ("queue", "refuse")
 
 
 class HubConfig(msgspec.Struct, frozen=True):
-    """The hub of one shared store. Either `url` or `service` is set. Paths are absolute, with `~` expanded.
-
-    `store`: its name on the hub. `offline`: whether appends wait in the journal while the hub cannot be reached, or are refused.
-    `mirror`: all sessions are fetched in the background, not only those that somebody opens.
-    """
+    """The hub of one shared store. Either `url` or `service` is set. Paths are absolute, with `~` expanded."""
 
     store: str
+    """The store's name on the hub; the name in the heading if it is left out."""
     url: str | None = None
+    """The hub's database, such as `postgresql://ada@db.example/sessiond`, without a password."""
     service: str | None = None
+    """An entry of `~/.pg_service.conf`, in place of `url`."""
     password_file: str | None = None
+    """A file with the hub's password; it begins with `/` or `~/`."""
     listen_url: str | None = None
+    """Another way to the hub for its notifications, where `url` leads through a pooler."""
     key_file: str | None = None
+    """The key with which sessions are encrypted before they leave this machine; it begins with `/` or `~/`."""
     offline: str = "queue"
+    """What becomes of appends while the hub cannot be reached: `queue` keeps them until it can, `refuse` refuses them."""
     mirror: bool = False
+    """`true`: all sessions are fetched in the background, not only those that somebody opens."""
 
 
 def parse(path: str, name: str, entry: Mapping[str, object]) -> HubConfig:

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 COLUMNS = 100
-GENERATED = {"protocol.md", "performance.md", "reference"}
+GENERATED = {"configuration.md", "protocol.md", "performance.md", "reference"}
 """Written by programs (`sessiond.rpc.reference`, `tests.bench`, `scripts.reference_pages`), which do not wrap."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changelog.d").glob("*.md"), *DOCS.rglob("*.md")])
 UNBROKEN = re.compile(r"^ *(?:[-*] |\d+\. )?\S+[.,;:)]*$")

@@ -28,7 +28,7 @@ GUIDES = {
     "trouble": Guide("how-to/what-if-it-breaks.md", "what to do when something breaks"),
     "words": Guide("glossary.md", "what our words mean"),
     "promises": Guide("promises.md", "what is promised, and which test shows it"),
-    "configuration": Guide("reference/configuration.md", "every setting, its default, and its variable"),
+    "configuration": Guide("configuration.md", "every setting, its default, and its variable"),
     "errors": Guide("reference/errors.md", "every kind of error, and what to do"),
 }
 """Topic -> its page, in the order in which they are listed."""

@@ -201,7 +201,7 @@ def _type(kind: type[msgspec.Struct]) -> str:
 
 def _fields(title: str, kind: type[msgspec.Struct]) -> str:
     rows = [
-        f"| `{field.encode_name}`{'' if field.required else '?'} | {_cell(render(field.type))} | {_cell(_field_docs(kind).get(field.name, ''))} |"
+        f"| `{field.encode_name}`{'' if field.required else '?'} | {_cell(render(field.type))} | {_cell(field_docs(kind).get(field.name, ''))} |"
         for field in msgspec.structs.fields(kind)
     ]
     if not rows:
@@ -218,7 +218,7 @@ def _errors() -> str:
 
 
 def _limits() -> str:
-    docs = _field_docs(Limits)
+    docs = field_docs(Limits)
     rows = [
         f"| `{field.encode_name}` | {field.default:g} | {_cell(docs.get(field.name, ''))} |"
         if isinstance(field.default, float)
@@ -294,7 +294,7 @@ def _openrpc_method(method: Method[Wire, Wire], schemas: JsonObject) -> JsonObje
 
 def _describe(schema: JsonObject, kind: type[msgspec.Struct]) -> None:
     schema["description"] = _doc(kind)
-    docs = _field_docs(kind)
+    docs = field_docs(kind)
     for field in msgspec.structs.fields(kind):
         if field.name in docs:
             schema["properties"][field.encode_name]["description"] = _cell(docs[field.name])
@@ -357,7 +357,7 @@ def _doc(thing: object) -> str:
 
 
 @cache
-def _field_docs(kind: type[msgspec.Struct]) -> dict[str, str]:
+def field_docs(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Field -> the string that follows it in the source, including fields of base classes."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
