@@ -34,7 +34,6 @@ from sessiond.index.preparer import PreparedBatch, Preparer
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen, UsageQuery, UsageReport
 from sessiond.index.writer import Writer
-from sessiond.installation import add_command
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
 from sessiond.model.values import Json
@@ -469,6 +468,8 @@ def _block_size(block: Json) -> int:
 
 def _check_query(query: SearchQuery, limits: Limits, modes: Sequence[str]) -> None:
     if query.mode == "semantic" and query.mode not in modes:
+        from sessiond.installation import add_command  # where it is rarely needed: each module makes a start longer
+
         hint = f"run {add_command('semantic')}, then sessiond stop"
         raise InvalidParams("mode: this daemon cannot search by meaning", hint=hint, field="mode")
     if query.mode not in modes:
