@@ -48,4 +48,4 @@ def test_without_segno_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "segno", None)
     with pytest.raises(Unavailable, match="segno") as raised:
         _qr("x")
-    assert "pip install 'asyncpg" in str(raised.value.hint)
+    assert "'asyncpg>=" in str(raised.value.hint)

@@ -76,7 +76,7 @@ MUTATIONS = [
         "installation.py::packages",
         "return [name.strip() for name, _, marker in found if mark.search(marker)]",
         "return [f'{APP}[{extra}]']",
-        ("tests/mcp/test_mcp_extra.py",),
+        ("tests/test_installation.py",),
     ),
     # Folders of Windows
     Planted(
