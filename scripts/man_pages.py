@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "have one each, if SESSIOND_HOME is not set. On macOS the last one is not used.",
     "XDG_RUNTIME_DIR": "The folder in which the socket has one, if SESSIOND_HOME is not set.",
     "SESSIOND_PAGER, PAGER": "The pager for results that do not fit the terminal.",
-    "NO_COLOR": "If it is set, there are no colours.",
+    "NO_COLOR": "If set, the output has no colours.",
 }
 
 

@@ -55,7 +55,7 @@ _TYPES: dict[Kind, str] = {
     "names": "list of strings",
 }
 _SOURCES = """\
-Nothing has to be configured, and there is no file unless you or a command write one.
+You don't have to configure anything. The file exists only if you, or a command, wrote it.
 
 | where | the file |
 | --- | --- |
@@ -187,10 +187,8 @@ def _number(value: float, unit: str) -> str:
 
 
 def _store_keys(struct: type[msgspec.Struct], names: Iterable[str]) -> str:
-    docs, defaults = (
-        field_docs(struct),
-        dict(zip(struct.__struct_fields__[::-1], struct.__struct_defaults__[::-1], strict=False)),
-    )
+    docs = field_docs(struct)
+    defaults = dict(zip(struct.__struct_fields__[::-1], struct.__struct_defaults__[::-1], strict=False))
     rows = []
     for name in names:
         default = defaults.get(name, msgspec.NODEFAULT)

@@ -887,3 +887,21 @@ def test_the_list_is_told(web: Web) -> None:
     expect(row).to_have_count(0, timeout=5000)
     client.call("session/restore", sessionId="a")
     expect(row).to_have_count(1, timeout=5000)
+
+
+def test_a_list_that_was_out_of_sight_is_told(web: Web) -> None:
+    """The daemon is another one since; what came meanwhile shows when the tab is looked at, and what comes then, too."""
+    page = web.open()
+    expect(page.locator("#found")).to_have_text("No sessions here.")
+    page.evaluate("Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })")
+    web.kill()
+    page.wait_for_selector("html[data-connection=waiting]")
+    web.start()
+    page.wait_for_selector("html[data-connection=open]")
+    client = web.client()
+    client.call("session/new", sessionId="a")
+    page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator(".row[data-id='a']")).to_have_count(1, timeout=5000)
+    client.call("session/new", sessionId="b")
+    expect(page.locator(".row[data-id='b']")).to_have_count(1, timeout=5000)
+    web.errors.clear()  # of the port that nobody served

@@ -75,6 +75,18 @@ def stranger_on_the_port(web: Web) -> Elsewhere:
             time.sleep(0.01)
 
 
+def refuses_a_stranger(web: Web, context: BrowserContext, tab: Page) -> None:
+    """Another program has the daemon's port, and `tab` tells its page nothing."""
+    stranger = stranger_on_the_port(web)
+    try:
+        page = in_new_tab(web, context)
+        assert page.title() == "a stranger"
+        assert told(page, tab) == []
+    finally:
+        stranger.close()
+        web.errors.clear()
+
+
 def test_a_new_tab_is_let_in(web: Web) -> None:
     """By any of several; it then does without them, also after a reload, and the token is in no URL that it asked for."""
     context = web.context()
@@ -188,14 +200,7 @@ def test_the_tab_that_is_asked_answers_strangers_only_while_it_is_connected(web:
     assert told(page, first) == ["answer"]
     web.kill()
     first.wait_for_selector("html[data-connection=waiting]")
-    stranger = stranger_on_the_port(web)
-    try:
-        page = in_new_tab(web, context)
-        assert page.title() == "a stranger"
-        assert told(page, first) == []
-    finally:
-        stranger.close()
-        web.errors.clear()
+    refuses_a_stranger(web, context, first)
 
 
 def test_a_connection_that_outlives_the_port_lets_nobody_in(web: Web) -> None:
@@ -203,15 +208,8 @@ def test_a_connection_that_outlives_the_port_lets_nobody_in(web: Web) -> None:
     context = web.context()
     first = web.open(context)
     web.holder.close()
-    stranger = stranger_on_the_port(web)
-    try:
-        page = in_new_tab(web, context)
-        assert page.title() == "a stranger"
-        assert told(page, first) == []
-        assert first.evaluate("document.documentElement.dataset.connection") == "open"
-    finally:
-        stranger.close()
-        web.errors.clear()
+    refuses_a_stranger(web, context, first)
+    assert first.evaluate("document.documentElement.dataset.connection") == "open"
 
 
 def test_another_origin_hears_nothing(web: Web) -> None:

@@ -11,8 +11,9 @@ const AMBIGUOUS = /(^|\.)localhost$/
 const supported = () => globalThis.BroadcastChannel !== undefined && crypto.subtle !== undefined && !AMBIGUOUS.test(location.hostname)
 
 /**
- * Ask the other tabs. `admit({token, port})` is called at most once, with the first answer whose token is the daemon's; that may be
- * late (a tab wakes up, or is let in itself). `nobody(waits)` is called if there is none soon; `waits`: whether one may still come.
+ * Ask the other tabs. `admit({token, port})` is called at most once, with the first answer that has the daemon's token. That may take
+ * a while: the other tab may be asleep, or still asking too. `nobody(waits)` is called if no answer comes in time; `waits` says
+ * whether one can still come.
  */
 export function askOtherTabs(admit, nobody) {
   if (!supported()) {

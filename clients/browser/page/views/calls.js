@@ -5,7 +5,7 @@
 
 import { h } from '../dom.js'
 
-/** Move the article of a result into the fold of the latest call among `articles` that it answers; false if there is none. */
+/** Move a result's article into the fold of its call: the latest one among `articles` with that id. Returns false if none has it. */
 export function nest(result, articles) {
   const id = result.dataset.answers
   if (!id) return false

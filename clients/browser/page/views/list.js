@@ -61,6 +61,7 @@ export class ListView {
   async refresh() {
     clearTimeout(this.#later)
     this.#later = null
+    this.#stale = true
     if (document.hidden || this.#app.connection?.state !== 'open' || this.#query !== '' || this.#cursor === undefined) return
     const generation = this.#generation
     this.#stale = false
