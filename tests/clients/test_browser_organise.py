@@ -141,11 +141,112 @@ def test_filters_by_tool_and_project(web: Web) -> None:
     until(page, "document.querySelectorAll('a.row').length === 1")
     page.fill("#query", "needle")
     page.wait_for_selector("a.hit")
-    assert rows(page) == ["t0"]
+    assert rows(page) == ["t0", "t0"]  # the session, and its hit
     accessible(page)
 
 
+def test_a_row_says_tool_project_and_model(web: Web) -> None:
+    client = web.client()
+    made = {"metadata": {"source": {"tool": "codex"}}, "cwd": "/home/me/parser", "model": "opus-5"}
+    client.call("session/new", sessionId="s", name="S", **made)
+    client.call("session/new", sessionId="bare", name="Bare")
+    page = web.open()
+    about = page.locator("a.row[data-id=s] .about")
+    expect(about).to_contain_text("· codex · parser · opus-5")
+    assert about.locator("[title]").last.get_attribute("title") == "/home/me/parser"
+    assert "undefined" not in page.inner_text("a.row[data-id=bare]")
+
+
 # Hits
+
+
+def test_hits_are_grouped(web: Web) -> None:
+    """Each session once, with its first hits below it and the rest on demand; what is open is marked, the session and the hit."""
+    client = web.client()
+    for number, count in enumerate((5, 1)):
+        client.call("session/new", sessionId=f"g{number}", name=f"About needles {number}")
+        say(client, f"g{number}", *(f"a needle, {place}" for place in range(count)))
+    page = web.open()
+    page.fill("#query", "needle")
+    page.wait_for_selector("a.hit")
+    groups = page.locator(".found-in")
+    expect(groups).to_have_count(2)
+    five = groups.filter(has=page.locator("a.row[data-id=g0]"))
+    expect(five.locator("a.row:not(.hit)")).to_have_count(1)
+    expect(five.locator("a.hit:visible")).to_have_count(3)
+    five.get_by_role("button", name="2 more in this session").click()
+    expect(five.locator("a.hit:visible")).to_have_count(5)
+    five.locator("a.hit", has_text="a needle, 4").click()
+    expect(page.locator("[aria-current=page]")).to_have_text("About needles 0")
+    expect(page.locator("[aria-current=location]")).to_contain_text("a needle, 4")
+    assert page.locator("#list [aria-current]").count() == 2
+    accessible(page)
+
+
+def test_a_name_that_matches_is_the_sessions_row(web: Web) -> None:
+    """A name is not a hit below itself; what is found in a note is one, and leads to the session."""
+    client = web.client()
+    client.call("session/new", sessionId="n", name="The needle")
+    client.call("note/append", sessionId="n", heading="Where", content="in a needle case")
+    page = web.open()
+    page.fill("#query", "needle")
+    expect(page.locator(".found-in .name mark")).to_have_text("needle")
+    expect(page.locator("a.hit")).to_have_count(1)
+    page.click("a.hit")
+    until(page, "location.hash === '#/s/n'")
+
+
+def marks(page: Page) -> list[str]:
+    """What is marked in the session, in its order."""
+    found = page.evaluate("""() => [...(CSS.highlights.get('found') ?? [])].map((one) => {
+        const range = document.createRange()
+        range.setStart(one.startContainer, one.startOffset)
+        range.setEnd(one.endContainer, one.endOffset)
+        return range.toString()
+    })""")
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_words_are_marked_in_the_session(web: Web) -> None:
+    """In every hit, whatever their case, also one that comes into view later; not where a word only contains them. They are unfolded."""
+    client = web.client()
+    client.call("session/new", sessionId="w", name="W")
+    say(client, "w", "Hay, **hay** and hayloft.", *("straw" for _ in range(500)))
+    client.call("session/append", sessionId="w", messages=[{"role": "tool", "content": "a line\n" * 30 + "then HAY"}])
+    page = web.open()
+    page.fill("#query", "hay")
+    page.locator("a.hit", has_text="then HAY").click()
+    page.wait_for_selector("details.result[open]")
+    until(page, "CSS.highlights.get('found')?.size === 1")
+    assert marks(page) == ["HAY"]
+    page.locator(".session .scroll").focus()
+    page.keyboard.press("g")
+    until(page, "CSS.highlights.get('found')?.size === 2")
+    assert marks(page) == ["Hay", "hay"]
+    page.get_by_role("button", name="Close the search in this session").click()
+    assert marks(page) == []
+
+
+def test_ways_of_searching(web: Web) -> None:
+    """By words, by pattern, by meaning."""
+    client = web.client()
+    client.call("session/new", sessionId="m", name="M")
+    say(client, "m", "error 42", "error none")
+    page = web.open()
+    expect(page.locator(".modes")).to_be_hidden()
+    page.fill("#query", r"error \d+")
+    press(page, "Pattern")
+    expect(page.locator("a.hit")).to_have_count(1)
+    page.click("a.hit")
+    expect(page.locator(".hits")).to_contain_text("1 of 1")
+    until(page, "CSS.highlights.get('found')?.size === 1")
+    assert marks(page) == ["error 42"]
+    press(page, "Words")
+    expect(page.locator("#found")).to_have_text("0 found")
+    accessible(page)
+    press(page, "Meaning")
+    expect(page.locator("#found")).not_to_have_text("0 found")  # or what to install
 
 
 def test_from_hit_to_hit(web: Web) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.clients.browsers import PATIENCE_MS, Elsewhere, Web, browser, say, until, web
 
@@ -387,8 +387,13 @@ def test_rename_tag_archive_fork_delete(web: Web) -> None:
     assert (info["name"], info["tags"], info["archived"]) == ("Second 🦊", ["one", "two"], True)
     press(page, "Unarchive")
     press(page, "Fork")
+    expect(page.locator("dialog")).to_contain_text("begins with its one message of “Second 🦊”")
+    page.fill("#field-name", "Another way")
+    page.click("dialog >> button:has-text('Fork')")
     until(page, "location.hash !== '#/s/s'")
     seen(page, "text")
+    expect(page.locator(".session h2")).to_have_text("Another way")
+    expect(page.locator(".facts")).to_contain_text("forked from Second 🦊")
     assert len(client.call("session/list")["sessions"]) == 2
     web.show(page, "s")
     press(page, "Delete")
@@ -536,8 +541,52 @@ def test_on_a_phone(web: Web) -> None:
     assert page.evaluate(
         "document.querySelector('.scroll').scrollWidth <= document.querySelector('.scroll').clientWidth"
     )
+    for button in page.locator(".tools button").all():
+        assert button.evaluate(
+            "(one) => one.getBoundingClientRect().right <= innerWidth && one.scrollWidth <= one.clientWidth"
+        )
     page.tap(".back")
     expect(page.locator("a.row")).to_be_visible()
+
+
+def test_what_to_do_next(web: Web) -> None:
+    """Without sessions, without a model, in the field, and without a daemon."""
+    page = web.open()
+    expect(page.locator("#found")).to_contain_text("sessiond import")
+    expect(page.locator("#main .empty")).to_contain_text("No model answers it unless")
+    page.click(".filters summary")
+    page.select_option("#filter-shelf", "archived")
+    expect(page.locator("#found")).to_have_text("No sessions here.")
+    client = web.client()
+    client.call("session/new", sessionId="s", name="S")
+    web.show(page, "s")
+    expect(page.locator(".composer .hint")).to_have_text("Ctrl+Enter sends")
+    web.kill()
+    expect(page.locator("#notice")).to_contain_text("run sessiond web again")
+    web.errors.clear()
+
+
+def test_the_list_is_there_before_the_libraries(web: Web) -> None:
+    """Those for Markdown and the colours of code are read after the list is shown, and before a session is."""
+    client = web.client()
+    client.call("session/new", sessionId="s", name="S")
+    say(client, "s", "**bold**")
+    page = web.tab()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/vendor/*", hold)
+    page.goto(web.link())
+    page.wait_for_selector("a.row[data-id=s]")
+    page.click("a.row[data-id=s]")
+    while len(held) < 3:
+        page.wait_for_timeout(20)
+    assert page.locator(".message").count() == 0
+    for one in held:
+        one.continue_()
+    expect(page.locator(".message strong")).to_have_text("bold")
 
 
 def test_settings_say_what_they_do(web: Web) -> None:
@@ -874,7 +923,7 @@ def test_the_list_is_told(web: Web) -> None:
     """What others do to sessions shows, without a request while nothing happens; what happens again and again, each time."""
     client = web.client()
     page = web.open()
-    expect(page.locator("#found")).to_have_text("No sessions here.")
+    expect(page.locator("#found")).to_contain_text("No sessions yet")
     client.call("session/new", sessionId="a", name="first")
     row = page.locator(".row[data-id='a']")
     expect(row.locator(".name")).to_have_text("first", timeout=5000)
@@ -892,7 +941,7 @@ def test_the_list_is_told(web: Web) -> None:
 def test_a_list_that_was_out_of_sight_is_told(web: Web) -> None:
     """The daemon is another one since; what came meanwhile shows when the tab is looked at, and what comes then, too."""
     page = web.open()
-    expect(page.locator("#found")).to_have_text("No sessions here.")
+    expect(page.locator("#found")).to_contain_text("No sessions yet")
     page.evaluate("Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })")
     web.kill()
     page.wait_for_selector("html[data-connection=waiting]")

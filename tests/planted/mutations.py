@@ -4237,6 +4237,28 @@ MUTATIONS = [
         "_quoted(thought)",
         ("tests/exporters/test_markdown_export.py", "-k", "outline"),
     ),
+    # The page
+    Planted(
+        "a search on the page shows a session as often as it has hits",
+        "clients/browser/page/views/found.js",
+        "this.#groups.get(hit.sessionId) ?? this.#begin(hit)",
+        "this.#begin(hit)",
+        ("tests/clients/test_browser_organise.py", "-k", "hits_are_grouped"),
+    ),
+    Planted(
+        "a search marks words that only contain what was found",
+        "clients/browser/page/views/hits.js",
+        "/[\\p{L}\\p{N}]/u.test(point))",
+        "true)",
+        ("tests/clients/test_browser_organise.py", "-k", "words_are_marked"),
+    ),
+    Planted(
+        "the page's list waits for the libraries of its sessions",
+        "clients/browser/page/app.js",
+        "this.list.begin().then(() => this.attempt(() => this.#readReading()))",
+        "this.#readReading().then(() => this.list.begin())",
+        ("tests/clients/test_browser_page.py", "-k", "before_the_libraries"),
+    ),
     # Tabs of one browser
     Planted(
         "an open tab lets strangers in who have taken the port",

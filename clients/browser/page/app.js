@@ -8,10 +8,8 @@ import { h, oneLine } from './dom.js'
 import { Hubs } from './hubs.js'
 import { draftOf, recall, remember } from './settings.js'
 import { answerOtherTabs, askOtherTabs } from './tabs.js'
-import { CompareView } from './views/compare.js'
 import { copy } from './views/download.js'
 import { ListView } from './views/list.js'
-import { SessionView } from './views/session.js'
 import { UsageView } from './views/usage.js'
 
 const TITLE = 'Sessions'
@@ -21,6 +19,7 @@ class App {
   session = null
   #usage = null
   #compared = null
+  #reading = null // the views in which messages are read, as soon as they are there
   #notices = []
 
   constructor() {
@@ -85,7 +84,7 @@ class App {
     if (state === 'open') {
       this.#say('connection', null)
       this.outbox.flush(this.connection)
-      this.list.begin()
+      this.list.begin().then(() => this.attempt(() => this.#readReading()))
       this.hubs.forget()
       this.connection.call('daemon/status').then(({ stores, readOnly }) => {
         this.list.offerStores(stores)
@@ -96,7 +95,7 @@ class App {
     } else if (state === 'waiting') {
       const retry = h('button', { type: 'button', onclick: () => this.connection.retry() }, 'Try now')
       const away = error === null || error.kind === 'disconnected'
-      const why = away ? 'The daemon is away. What you write is kept and sent when it is back.' : `${[error.message, error.hint].filter(Boolean).join(': ')}.`
+      const why = away ? 'The daemon is away. What you write is kept and sent when it is back; if nothing starts it, run sessiond web again.' : `${[error.message, error.hint].filter(Boolean).join(': ')}.`
       this.#say('connection', h('span', {}, `${why} Next try in ${Math.ceil(retryMs / 1000)} s. `, retry))
     } else if (state === 'refused') {
       if (error.kind === 'unauthorized') forgetToken()
@@ -138,13 +137,20 @@ class App {
     const compared = /^#\/compare\/([^/]+)\/([^/]+)$/.exec(location.hash)
     document.body.classList.toggle('reading', found !== null || usage !== null || compared !== null)
     if (this.connection === null || (this.connection.state !== 'open' && this.session === null)) return
+    if ((found !== null || compared !== null) && this.#reading === null) {
+      this.attempt(async () => {
+        await this.#readReading()
+        this.#route({ asked })
+      })
+      return
+    }
     const sessionId = found === null ? null : decoded(found[1])
     if (this.session !== null && this.session.sessionId !== sessionId) {
       this.session.close()
       this.session = null
       this.main.replaceChildren()
     }
-    this.list.mark(sessionId)
+    this.list.mark(sessionId, found?.[2] === undefined ? null : Number(found[2]))
     this.#showUsage(usage)
     this.#showCompared(compared)
     if (usage !== null || compared !== null) return
@@ -155,15 +161,23 @@ class App {
     }
     const fresh = this.session === null
     if (fresh) {
-      this.session = new SessionView(this, sessionId)
+      this.session = new this.#reading.SessionView(this, sessionId)
       this.main.replaceChildren(this.session.element)
       if (found[2] === undefined) this.session.window.element.focus({ preventScroll: true })
     }
     if (found[2] !== undefined && (asked || fresh)) {
       const seq = Number(found[2])
       this.attempt(() => this.session.show(seq))
-      if (this.list.query !== '' && asked) this.attempt(() => this.session.hits.find(this.list.query, false, seq))
+      if (this.list.query !== '' && asked) this.attempt(() => this.session.hits.find(this.list.query, { at: seq, mode: this.list.mode }))
     }
+  }
+
+  // They need the libraries for Markdown and for the colours of code, which are many times as large as the rest of the page. So the
+  // list is drawn first.
+  async #readReading() {
+    if (this.#reading !== null) return
+    const [session, compare] = await Promise.all([import('./views/session.js'), import('./views/compare.js')])
+    this.#reading = { ...session, ...compare }
   }
 
   // `found`: two sessions, or null.
@@ -172,7 +186,7 @@ class App {
     this.#compared = null
     if (found === null) return
     document.title = 'Two branches'
-    this.#compared = new CompareView(this, decoded(found[1]), decoded(found[2]))
+    this.#compared = new this.#reading.CompareView(this, decoded(found[1]), decoded(found[2]))
     this.main.replaceChildren(this.#compared.element)
     this.#compared.element.focus({ preventScroll: true })
     this.attempt(() => this.#compared.load())
@@ -201,7 +215,10 @@ class App {
 
   #welcome() {
     if (this.main.childElementCount > 0) return
-    this.main.append(h('p', { class: 'empty' }, 'Choose a session, or search in all of them.'))
+    this.main.append(h('div', { class: 'empty' },
+      h('p', {}, 'Choose a session, or search in all of them.'),
+      h('p', {}, 'What you write here is kept in the session, for every tool that has it open. No model answers it unless one of those tools does: an editor, or ',
+        h('code', {}, 'sessiond repl --agent'), '.')))
   }
 
   /** A session was deleted here. */

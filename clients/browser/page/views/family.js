@@ -14,6 +14,16 @@ export async function family(connection, info) {
   return above.length === 0 && tree.children.length === 0 ? null : tree
 }
 
+/** The name of the session in the tree that this one comes from, or null. */
+export function parentIn(tree, sessionId) {
+  for (const child of tree.children) {
+    if (child.info.sessionId === sessionId) return nameOf(tree.info)
+    const found = parentIn(child, sessionId)
+    if (found !== null) return found
+  }
+  return null
+}
+
 async function parents(connection, info) {
   const found = []
   for (let at = info; at.parent && found.length < MOST_UP; at = found.at(-1)) {

@@ -1,6 +1,7 @@
 // All sessions: the newest first under their days, search as you type, filters, and a timeline of months to go back by.
 
 import { dayOf, h, nameOf, oneLine, timeElement, timeOfDay } from '../dom.js'
+import { HitList } from './found.js'
 import { Selection } from './selection.js'
 
 const PAGE = 60
@@ -8,6 +9,7 @@ const WAIT_MS = 120 // after the last key before it is searched
 const SOON_MS = 500 // from one reading of a list that changes all the time to the next
 const OFFERED = 200 // values that a filter's field offers
 const MONTHS_FROM = 20_000 // sessions at most that the timeline counts
+const MODES = { text: 'Words', regex: 'Pattern', semantic: 'Meaning' } // of a search, as on the wire
 const MONTH = new Intl.DateTimeFormat(undefined, { month: 'long', year: 'numeric', timeZone: 'UTC' })
 
 export class ListView {
@@ -15,6 +17,7 @@ export class ListView {
   #filter = { archived: false, deleted: false }
   #month = null
   #query = ''
+  #mode = 'text'
   #cursor = null
   #abort = null
   #timer = null
@@ -22,6 +25,7 @@ export class ListView {
   #generation = 0
   #stale = false // something in it may be new
   #later = null
+  current = [null, null] // session and seq
   known = {} // filter -> values that were seen
 
   /** `element`: the list's place; `input`: the search field in the page's head. */
@@ -29,7 +33,9 @@ export class ListView {
     this.#app = app
     this.element = element
     this.input = input
-    this.found = h('p', { id: 'found', class: 'found', role: 'status' })
+    this.found = h('div', { id: 'found', class: 'found', role: 'status' })
+    this.modes = h('div', { class: 'modes', role: 'group', 'aria-label': 'Search by', hidden: true },
+      Object.entries(MODES).map(([mode, label]) => h('button', { type: 'button', 'data-mode': mode, 'aria-pressed': String(mode === 'text'), onclick: () => this.#by(mode) }, label)))
     this.rows = h('div', { class: 'rows' })
     this.selection = new Selection(app, () => this.load())
     this.more = h('button', { type: 'button', class: 'more', hidden: true, onclick: () => this.#next() }, 'More')
@@ -40,7 +46,7 @@ export class ListView {
       h('h2', { class: 'hidden' }, 'All sessions'),
       h('div', { class: 'actions' }, h('button', { type: 'button', class: 'main', onclick: () => app.create() }, 'New session'), this.selection.toggle),
       this.selection.bar,
-      this.#filters(), this.timeline, this.found, this.rows, this.more)
+      this.#filters(), this.timeline, this.modes, this.found, this.rows, this.more)
     new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#next(), { rootMargin: '400px' }).observe(this.more)
     input.addEventListener('input', () => this.#soon())
     input.form.addEventListener('submit', (event) => {
@@ -84,8 +90,7 @@ export class ListView {
 
   /** The connection is open: read the list, or what is new in it. */
   begin() {
-    if (this.#generation === 0 || this.#query !== '') this.load()
-    else this.refresh()
+    return this.#generation === 0 || this.#query !== '' ? this.load() : this.refresh()
   }
 
   /** Start again: the first page of the list, or of the search. */
@@ -94,6 +99,7 @@ export class ListView {
     const abort = (this.#abort = new AbortController())
     const generation = ++this.#generation
     this.#query = this.input.value.trim()
+    this.modes.hidden = this.#query === ''
     this.#stale = this.#query !== ''
     try {
       if (!this.#stale) await this.#listen()
@@ -110,18 +116,30 @@ export class ListView {
     return this.#query
   }
 
+  /** How it is searched: `text`, `regex` or `semantic`. */
+  get mode() {
+    return this.#mode
+  }
+
   /** A session was changed here. */
   changed() {
     this.refresh()
   }
 
-  /** Mark the session that is open. */
-  mark(sessionId) {
-    this.current = sessionId
+  /** Mark the session that is open, and the hit in it that is shown. */
+  mark(sessionId, seq = null) {
+    this.current = [sessionId, seq]
     for (const row of this.rows.querySelectorAll('a.row')) {
-      if (row.dataset.id === sessionId) row.setAttribute('aria-current', 'page')
+      const { id, seq: at } = row.dataset
+      if (id === sessionId && (at === undefined || Number(at) === seq)) row.setAttribute('aria-current', at === undefined ? 'page' : 'location')
       else row.removeAttribute('aria-current')
     }
+  }
+
+  #by(mode) {
+    this.#mode = mode
+    for (const button of this.modes.children) button.setAttribute('aria-pressed', String(button.dataset.mode === mode))
+    this.load()
   }
 
   #soon() {
@@ -139,7 +157,7 @@ export class ListView {
     const { role } = this.#filter
     const params = { limit: PAGE, filter: this.#wanted(), ...(cursor && { cursor }) }
     if (this.#query === '') return this.#app.connection.call('session/list', params, { signal })
-    return this.#app.connection.call('session/search', { ...params, query: this.#query, filter: { ...params.filter, ...(role && { role }) } }, { signal })
+    return this.#app.connection.call('session/search', { ...params, query: this.#query, mode: this.#mode, filter: { ...params.filter, ...(role && { role }) } }, { signal })
   }
 
   async #next() {
@@ -159,11 +177,14 @@ export class ListView {
   #show(result) {
     const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.id : null
     this.rows.replaceChildren()
+    this.hits = new HitList(this.#app, this.rows, this.selection)
     this.#day = ''
     this.last = this.#query === '' ? JSON.stringify(result.sessions.map(shownOf)) : null
     this.#add(result)
     if (this.#query !== '') this.found.textContent = `${result.total.toLocaleString()} found${result.incomplete ? ' so far: the index is being built' : ''}`
-    else this.found.textContent = result.sessions.length === 0 ? 'No sessions here.' : ''
+    else if (result.sessions.length > 0) this.found.replaceChildren()
+    else if (Object.keys(this.#wanted()).length > 0) this.found.textContent = 'No sessions here.'
+    else this.found.replaceChildren(...FIRST())
     if (focused) this.rows.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus()
   }
 
@@ -172,8 +193,8 @@ export class ListView {
     this.more.hidden = result.nextCursor === null
     this.#offer(result.sessions ?? [])
     if (this.#query === '') for (const session of result.sessions) this.#put(session.updatedAt, this.#row(session))
-    else for (const hit of result.hits) this.rows.append(this.#hit(hit))
-    this.mark(this.current)
+    else this.hits.add(result.hits)
+    this.mark(...this.current)
   }
 
   #put(stamp, row) {
@@ -187,7 +208,7 @@ export class ListView {
       h('span', { class: 'name', dir: 'auto' }, nameOf(session)),
       h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${session.messageCount.toLocaleString()}`,
         h('span', { class: 'hidden' }, ' messages'), session.parent ? (session.metadata?.sidechain === true ? ' · subagent' : ' · fork') : '', session.store === 'default' ? '' : ` · ${session.store}`,
-        session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
+        describe(session), session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
     if (!this.#filter.deleted) return this.selection.row(session.sessionId, nameOf(session), link, session)
     const restore = h('button', { type: 'button', onclick: () => this.#restore(session.sessionId) }, 'Restore', h('span', { class: 'hidden' }, ` ${nameOf(session)}`))
     link.removeAttribute('href')
@@ -200,15 +221,6 @@ export class ListView {
       this.#app.say(`restored: ${nameOf(session)}`)
       await this.load()
     })
-  }
-
-  #hit(hit) {
-    const href = this.#app.linkTo(hit.sessionId, hit.messageId === null ? null : hit.seq)
-    const link = h('a', { class: 'row hit', 'data-id': hit.sessionId, href },
-      h('span', { class: 'name', dir: 'auto' }, oneLine(hit.name || hit.sessionId)),
-      h('span', { class: 'snippet', dir: 'auto' }, marked(hit.snippet, hit.ranges)),
-      h('span', { class: 'about' }, timeElement(hit.timestamp), hit.role ? ` · ${oneLine(hit.role, 40)}` : ''))
-    return this.selection.row(hit.sessionId, oneLine(hit.name || hit.sessionId), link)
   }
 
   #filters() {
@@ -308,7 +320,7 @@ export class ListView {
       return
     }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    const rows = [...this.rows.querySelectorAll('a.row[href]')]
+    const rows = [...this.rows.querySelectorAll('a.row[href]:not([hidden] *)')]
     const place = rows.indexOf(document.activeElement)
     if (step === undefined || place < 0) return
     event.preventDefault()
@@ -321,15 +333,19 @@ function shownOf(session) {
   return [session.sessionId, session.name, session.summary, session.updatedAt, session.messageCount, session.tags]
 }
 
-// Ranges count code points.
-function marked(snippet, ranges) {
-  const points = [...snippet]
-  const parts = []
-  let place = 0
-  for (const [start, end] of ranges) {
-    parts.push(points.slice(place, start).join(''), h('mark', {}, points.slice(start, end).join('')))
-    place = end
-  }
-  parts.push(points.slice(place).join(''))
-  return parts
+// The tool that a session came from, the last part of its folder, and its model.
+function describe({ metadata, cwd, model }) {
+  const tool = metadata?.source?.tool
+  const folder = cwd?.split(/[\\/]/).filter(Boolean).at(-1)
+  return [typeof tool === 'string' && h('span', {}, ` · ${oneLine(tool, 30)}`), folder && h('span', { title: oneLine(cwd, 300) }, ` · ${oneLine(folder, 30)}`), model && h('span', {}, ` · ${oneLine(model, 40)}`)]
 }
+
+// What to do with an empty page.
+const FIRST = () => [
+  h('p', {}, 'No sessions yet. In a terminal:'),
+  h('dl', {}, [
+    ['sessiond import', 'takes over what the tools on this machine have kept'],
+    ['sessiond follow on', 'shows their sessions here from now on, as they grow'],
+    ['sessiond setup', 'sets up an editor'],
+  ].map(([command, what]) => [h('dt', {}, h('code', {}, command)), h('dd', {}, what)])),
+]

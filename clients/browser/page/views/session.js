@@ -5,7 +5,7 @@ import { ask, field } from '../dialogs.js'
 import { dayOf, h, nameOf, oneLine } from '../dom.js'
 import { draftOf, recall, remember } from '../settings.js'
 import { copy, download } from './download.js'
-import { family, familyView } from './family.js'
+import { family, familyView, parentIn } from './family.js'
 import { HitBar } from './hits.js'
 import { messageView, redrawer } from './message.js'
 import { resumeIn } from './resume.js'
@@ -21,6 +21,7 @@ export class SessionView {
   #notes = []
   #state = {}
   #unseen = 0
+  #parent = null // the name of the session that it comes from
 
   constructor(app, sessionId) {
     this.#app = app
@@ -33,8 +34,9 @@ export class SessionView {
     this.aside = h('details', { class: 'aside', hidden: true })
     this.relatives = h('details', { class: 'relatives', hidden: true })
     this.hits = new HitBar(
-      (method, query, limit) => app.connection.call(method, { query, limit, filter: { sessionId } }),
-      (seq) => this.show(seq))
+      (query, mode, limit) => app.connection.call('session/search', { query, mode, limit, filter: { sessionId } }),
+      (seq) => this.show(seq),
+      () => this.window.articles)
     this.window = new ScrollWindow({
       read: (params) => this.#room.call('session/read', params),
       make: (message) => this.#article(message),
@@ -42,8 +44,9 @@ export class SessionView {
     })
     this.below = h('button', { type: 'button', class: 'below', hidden: true, onclick: () => this.window.goToEnd() })
     this.waiting = h('p', { class: 'waiting', role: 'status' })
-    this.text = h('textarea', { id: 'say', rows: 2, placeholder: 'Write a message', 'aria-label': 'Write a message', dir: 'auto' })
-    this.composer = h('form', { class: 'composer' }, this.waiting, this.text, h('button', { type: 'submit', class: 'main' }, 'Send'))
+    this.text = h('textarea', { id: 'say', rows: 2, placeholder: 'Write a message', 'aria-label': 'Write a message', 'aria-describedby': 'how', dir: 'auto' })
+    this.composer = h('form', { class: 'composer' }, this.waiting, this.text, h('button', { type: 'submit', class: 'main' }, 'Send'),
+      h('p', { id: 'how', class: 'hint' }, `${/Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘' : 'Ctrl'}+Enter sends`))
     this.element.append(
       h('header', { class: 'head' },
         h('a', { class: 'back', href: '#/' }, h('span', { 'aria-hidden': 'true' }, '‹ '), 'All sessions'), h('div', { class: 'named' }, this.title, this.sharing),
@@ -90,6 +93,7 @@ export class SessionView {
   }
 
   close() {
+    this.hits.close()
     this.window.close()
     this.unlisten()
     this.#room.close().catch((error) => error.kind === 'disconnected' || this.#app.fail(error))
@@ -176,6 +180,7 @@ export class SessionView {
   #scrolled() {
     if (this.window.atEnd) this.#unseen = 0
     this.below.hidden = this.window.atEnd
+    if (this.hits.open) this.hits.mark()
     this.below.textContent = this.#unseen > 0 ? `${this.#unseen} new ↓` : 'To the end ↓'
   }
 
@@ -203,7 +208,7 @@ export class SessionView {
   #origin({ parent, metadata }) {
     if (!parent) return []
     const what = metadata?.sidechain === true ? 'subagent of ' : 'forked from '
-    return [` · ${what}`, h('a', { class: 'origin', href: this.#app.linkTo(parent.sessionId, parent.seq ?? null) }, oneLine(parent.sessionId, 60))]
+    return [` · ${what}`, h('a', { class: 'origin', href: this.#app.linkTo(parent.sessionId, parent.seq ?? null) }, this.#parent ?? oneLine(parent.sessionId, 60))]
   }
 
   // Parents, forks, subagents and copies in other tools.
@@ -211,6 +216,8 @@ export class SessionView {
     const tree = await family(this.#app.connection, info)
     this.relatives.hidden = tree === null
     if (tree === null) return
+    this.#parent = parentIn(tree, this.sessionId)
+    this.#inform(this.#room.info)
     const compare = (other) => this.#app.compareTo(this.sessionId, other)
     this.relatives.replaceChildren(h('summary', {}, 'Forks and relatives'),
       h('div', { class: 'inside' }, familyView(tree, this.sessionId, (id) => this.#app.linkTo(id), compare)))
@@ -287,10 +294,16 @@ export class SessionView {
   }
 
   #fork() {
-    return this.#app.attempt(async () => {
-      const { session } = await this.#room.call('session/fork', {})
-      this.#app.changed(session)
-      this.#app.open(session.sessionId)
+    const { info } = this.#room
+    const count = info.messageCount === 1 ? 'its one message' : `its ${info.messageCount.toLocaleString()} messages`
+    return ask({
+      title: 'Fork', yes: 'Fork', fields: [h('p', {}, `A new session that begins with ${count} of “${nameOf(info)}” and goes its own way from there.`), field('Name', 'name', '', 'optional')],
+      work: async (data) => {
+        const name = data.get('name').trim()
+        const { session } = await this.#room.call('session/fork', name === '' ? {} : { name })
+        this.#app.changed(session)
+        this.#app.open(session.sessionId)
+      },
     })
   }
 
