@@ -19,6 +19,13 @@ def command() -> tuple[str, ...]:
     return (os.path.abspath(sys.executable), "-m", APP)
 
 
+def as_typed() -> str:
+    """The shell word that runs it in this shell and folder: its name if that is found, or how it was called now."""
+    if shutil.which(APP) is not None:
+        return APP
+    return shlex.quote(sys.argv[0]) if os.path.basename(sys.argv[0]) == APP else shlex.join(command())
+
+
 def is_on_path(environ: Mapping[str, str]) -> bool:
     """Whether `sessiond` is found by its name, by an editor that was started from the desktop, too.
 

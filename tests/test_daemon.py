@@ -266,7 +266,10 @@ def test_status_says_who_decided(shell: Shell) -> None:
         "limits.connections": {"value": 9, "source": str(shell.path / "config" / "config.toml")},
     }
     assert status["limits"]["connections"] == 9
-    assert "autosave.interval_s = 3.0 (flag)" in shell("status").out
+    lines = shell("status").out.splitlines()
+    assert lines[-3].strip() == "limits.connections = 9"
+    assert lines[-2].split(maxsplit=1) == ["overrides", "autosave.interval_s = 3.0 (flag)"]
+    assert lines[-1].strip() == "autosave.idle_s = 2.0 (environment)"
 
 
 def test_everything_of_ours_is_private_and_the_log_holds_no_words(shell: Shell) -> None:

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
+from sessiond.cli.first_steps import first_steps
 from sessiond.cli.peer import DemoEditor, must_see, tell
 from sessiond.cli.throwaway import environment_of, interrupts, run_in_throwaway_home, stop_daemon
 from sessiond.client import requests
@@ -57,7 +58,13 @@ def command(keep: bool, machines: bool) -> int:
         from sessiond.cli.demo_machines import Machines
 
         return run_in_throwaway_home(lambda home: Machines(home).run(), keep=keep)
-    return run_in_throwaway_home(lambda home: _Demo(home).run(), keep=keep)
+    code = run_in_throwaway_home(lambda home: _Demo(home).run(), keep=keep)
+    if code == 0:
+        tell()
+        tell("Next, with your own sessions:")
+        for line in first_steps():
+            tell(line)
+    return code
 
 
 class _Demo:

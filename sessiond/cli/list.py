@@ -91,7 +91,7 @@ def command(
         say(
             "no matching sessions"
             if any(given.values())
-            else "no sessions yet; try sessiond new, or sessiond import PATH"
+            else "no sessions yet; try sessiond import (what your tools have kept), or sessiond new"
         )
         return
     for row in rows:

@@ -11,7 +11,7 @@ from sessiond.cli.client import ask_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, local_time, print_json, say
 from sessiond.client import requests
-from sessiond.client.daemon_types import HubStatus, IndexStatus, Status, StoreStatus
+from sessiond.client.daemon_types import ConfigStatus, HubStatus, IndexStatus, Status, StoreStatus
 from sessiond.client.requests import Answer
 from sessiond.endpoint import places
 from sessiond.fs.network import unpromised
@@ -130,6 +130,14 @@ def _lines(status: Status) -> list[tuple[str, str]]:
         lines.append(("DAMAGE", f"{count(damage.records, 'record')} of the journal lost; see {damage.path}"))
     if status.read_only is not None:
         lines.append(("READ-ONLY", f"{status.read_only.reason}, since {local_time(status.read_only.since)}"))
-    lines.append(("config", status.config.file))
-    lines += [("", f"{name} = {one.value} ({one.source})") for name, one in status.config.values.items()]
-    return lines
+    return lines + _settings(status.config)
+
+
+def _settings(config: ConfigStatus) -> list[tuple[str, str]]:
+    """What the file sets, and apart from it what holds only for this daemon, because of its environment and flags."""
+    lines = [("config", config.file)]
+    lines += [("", f"{name} = {one.value}") for name, one in config.values.items() if one.source == config.file]
+    others = [
+        f"{name} = {one.value} ({one.source})" for name, one in config.values.items() if one.source != config.file
+    ]
+    return lines + [("" if place else "overrides", one) for place, one in enumerate(others)]

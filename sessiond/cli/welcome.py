@@ -13,6 +13,7 @@ import msgspec
 
 from sessiond.cli.client import connect, connect_if_running
 from sessiond.cli.editors import Editor, found_editors
+from sessiond.cli.first_steps import NO_MODEL, first_steps
 from sessiond.cli.import_run import Choice, ImportPath, bring_in
 from sessiond.cli.output import count, say
 from sessiond.client import requests
@@ -111,9 +112,9 @@ def _say_next(editors: Sequence[Editor]) -> None:
     if editors:
         say(f"Editors here that can share sessions: {', '.join(one.title for one in editors)}. See: sessiond setup")
     say("Next:")
-    width = 28
-    say(f"  {'sessiond web':<{width}}all sessions as a page in the browser")
-    say(f"  {'sessiond search WORDS':<{width}}find what was said, anywhere")
-    say(f"  {'sessiond help':<{width}}topics and commands; sessiond demo shows the main job")
+    for line in first_steps():
+        say(line)
     say()
+    say(NO_MODEL)
+    say("Topics and commands: sessiond help. The main job, in a throwaway home: sessiond demo")
     say("An editor runs the same command and speaks JSON-RPC with it; for that at a terminal: sessiond --stdio")

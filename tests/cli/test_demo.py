@@ -24,7 +24,11 @@ def test_the_demo_shows_the_main_job(shell: Shell) -> None:
     assert "ok  sent: 303, there: 303, twice: 0" in done.out
     assert "ok  in the order of seq, each client's own order kept" in done.out
     assert "WRONG" not in done.out
-    assert done.out.endswith("Everything stopped and removed.\n")
+    story, _, steps = done.out.partition("Everything stopped and removed.\n")
+    assert story
+    assert [line.split("  ")[1] for line in steps.splitlines()[2:]] == [
+        "sessiond import", "sessiond follow on", "sessiond search WORDS", "sessiond web",
+    ]  # fmt: skip
     assert list(shell.path.iterdir()) == []
 
 

@@ -521,6 +521,14 @@ def test_a_killed_terminal_interrupts_its_reply(shell, repl):
     os.kill(int(pid.read_text()), signal.SIGKILL)  # nobody is there any more to end it
 
 
+def test_it_says_that_no_model_answers(repl):
+    """Unless a command does."""
+    repl().shows("no model answers: --agent")
+    other = repl("--agent", "cat")
+    new_id(other)
+    assert "no model" not in other.screen
+
+
 def test_two_terminals(shell, repl):
     """Two terminals on one session see each other's words, and control characters do no harm."""
     one = repl()

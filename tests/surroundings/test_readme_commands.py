@@ -53,7 +53,8 @@ def test_the_first_command_of_the_readme(clone: Path) -> None:
         timeout=INSTALL_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("Everything stopped and removed.\n")
+    assert "\nEverything stopped and removed.\n" in done.stdout
+    assert "  .venv/bin/sessiond import " in done.stdout
     installed = clone / ".venv" / "bin" / "sessiond"
     link = clone / "a home" / "sessiond"  # as pipx makes one
     link.symlink_to(installed)

@@ -81,6 +81,8 @@ async def converse(session_id: str | None, agent: str | None) -> int:
         screen = Terminal(console)
         chat = Chat(screen, agent)
         await chat.begin(session_id)
+        if agent is None:
+            screen.info("no model answers: --agent CMD lets a command reply, and other tools can join · /help")
         prompt = _Prompt(chat, screen)
         try:
             await prompt.run()
