@@ -104,6 +104,49 @@ return {
     end,
   },
   {
+    'long ids are short, and lead to their session',
+    function()
+      local other = t.other()
+      local long = 'imported-11111111-2222-3333-4444-'
+      for _, tail in ipairs({ '5555aaaa', '5555bbbb', '6' }) do
+        t.ask(other, 'session/new', { sessionId = long .. tail, name = 'long ' .. tail, messages = { { role = 'user', content = tail } } })
+      end
+      t.ask(other, 'session/new', { sessionId = 'imported-99999999-2222-3333-4444-555555555555', name = 'long 9' })
+      name_is_listed(other, 'long ', 4)
+      local found = vim.tbl_map(function(line)
+        return line:match('%S+')
+      end, complete('SessiondSwitch long'))
+      table.sort(found)
+      t.equal({ long .. '5555a', long .. '5555b', long .. '6', 'imported-99999999-2222-333' }, found)
+      vim.cmd('SessiondSwitch ' .. long .. '5555b')
+      t.wait_for_texts({ '5555bbbb' })
+    end,
+  },
+  {
+    "Neovim's own menu shows a screenful, and the older ones on demand",
+    function()
+      local other = t.other()
+      for n = 1, 40 do
+        t.ask(other, 'session/new', { sessionId = 'own-' .. n, name = 'pageful ' .. n })
+      end
+      name_is_listed(other, 'pageful ', 40)
+      local asked = {}
+      local inputlist = vim.fn.inputlist
+      vim.fn.inputlist = function(lines)
+        asked[#asked + 1] = #lines
+        return #asked == 1 and #lines - 1 or 1 -- the older ones, then the first of them
+      end
+      vim.cmd('SessiondSwitch pageful')
+      t.wait('a session is shown', function()
+        return vim.api.nvim_buf_get_name(0):match('sessiond://own%-')
+      end)
+      vim.fn.inputlist = inputlist
+      t.equal(2, #asked)
+      t.equal(true, asked[1] < vim.o.lines)
+      t.equal('sessiond://own-' .. (40 - (asked[1] - 2)), vim.api.nvim_buf_get_name(0):match('sessiond://own%-%d+'))
+    end,
+  },
+  {
     'switch takes an id, a completed line, or words',
     function()
       local other = t.other()
@@ -166,7 +209,7 @@ return {
       vim.cmd('SessiondSwitch')
       t.wait_for_texts({ 'picked' })
       vim.ui.select = select
-      t.matches('^m%-2  menu b · 1 message · ', table.concat(shown, '\n'):match('m%-2[^\n]*'))
+      t.matches('menu b · 1 message · [^\n]* · m%-2\n', table.concat(shown, '\n') .. '\n')
     end,
   },
   {

@@ -65,6 +65,20 @@ def g:Test_completion_knows_all_sessions_with_name_count_time_and_tags()
   assert_equal(found, getcompletion('SessiondSwitch #work', 'cmdline'))
 enddef
 
+def g:Test_long_ids_are_short_and_lead_to_their_session()
+  var other = t.Other()
+  var long = 'imported-11111111-2222-3333-4444-'
+  for end in ['5555aaaa', '5555bbbb', '6']
+    t.Ask(other, 'session/new', {sessionId: long .. end, name: 'long ' .. end, messages: [{role: 'user', content: end}]})
+  endfor
+  t.Ask(other, 'session/new', {sessionId: 'imported-99999999-2222-3333-4444-555555555555', name: 'long 9'})
+  t.Wait('all are listed', () => len(t.Ask(other, 'session/list', {filter: {name: 'long '}}).sessions) == 4)
+  var found = mapnew(sessiond#pick#Complete('long', 'SessiondSwitch long', 19), (_, line) => split(line)[0])
+  assert_equal([long .. '5555a', long .. '5555b', long .. '6', 'imported-99999999-2222-333'], sort(found))
+  execute 'SessiondSwitch ' .. long .. '5555b'
+  t.WaitForTexts(['5555bbbb'])
+enddef
+
 def g:Test_switch_takes_an_id_a_completed_line_or_words()
   var other = t.Other()
   t.Ask(other, 'session/new', {sessionId: 's-1', name: 'alpha plan', messages: [{role: 'user', content: 'one'}]})
@@ -108,7 +122,7 @@ def g:Test_switch_with_several_matches_or_nothing_shows_a_menu()
   t.Wait('the menu', () => len(popup_list()) == 1)
   var lines = getbufline(winbufnr(popup_list()[0]), 1, '$')
   assert_equal(2, len(lines))
-  popup_close(popup_list()[0], indexof(lines, (_, line) => line =~# '^m-2') + 1)
+  popup_close(popup_list()[0], indexof(lines, (_, line) => line =~# '^menu b · 1 message · .* · m-2$') + 1)
   t.WaitForTexts(['picked'])
   SessiondSwitch
   t.Wait('the menu', () => len(popup_list()) == 1)

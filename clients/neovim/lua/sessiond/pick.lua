@@ -11,18 +11,47 @@ local COMPLETE_MS = 1000
 -- The same in a fresh editor, whose first Tab starts the connection, and perhaps the daemon.
 local FIRST_COMPLETE_MS = 4000
 
+-- So many bytes of an id are shown at least. Those that sessiond makes are shorter, and whole.
+local ID = 26
+
 -- The last list, in case no answer comes in time.
 local known = {}
 
--- `ID  name · 12 messages · 2026-01-11 14:30 · #tag`
-function M.describe(session)
+-- `name · 12 messages · 2026-01-11 14:30 · #tag`
+local function describe(session)
   local parts = { session.name or '(no name)' }
   parts[2] = session.messageCount == 1 and '1 message' or session.messageCount .. ' messages'
   parts[3] = when.local_time(session.updatedAt)
   if #session.tags > 0 then
     parts[4] = '#' .. table.concat(session.tags, ' #')
   end
-  return ((session.sessionId .. '  ' .. table.concat(parts, ' · ')):gsub('%c+', ' '))
+  return (table.concat(parts, ' · '):gsub('%c+', ' '))
+end
+
+-- A function from an id to its beginning, as far as no other of these sessions' ids begins so.
+local function shortener(sessions)
+  local ids = vim.tbl_map(function(session)
+    return session.sessionId
+  end, sessions)
+  table.sort(ids)
+  local short = {}
+  for n, id in ipairs(ids) do
+    local size = ID
+    -- Of all others, those beside it have most in common with it.
+    while size < #id and (vim.startswith(ids[n - 1] or '', id:sub(1, size)) or vim.startswith(ids[n + 1] or '', id:sub(1, size))) do
+      size = size + 1
+    end
+    size = size + vim.str_utf_end(id, math.min(size, #id))
+    short[id] = id:sub(1, size)
+  end
+  return function(session)
+    return short[session.sessionId]
+  end
+end
+
+-- What the words of a search are looked for in.
+local function searched(session)
+  return session.sessionId .. '  ' .. describe(session)
 end
 
 local function has(text, words)
@@ -76,21 +105,44 @@ function M.complete(lead, line, pos)
   end, 5)
   local words = words_of(line:sub(1, pos):gsub('^.-Sessiond%a*!?%s*', '', 1))
   local found = {}
+  local short = shortener(known)
   for _, session in ipairs(known) do
-    local text = M.describe(session)
-    if has(text, words) then
+    if has(searched(session), words) then
       -- Vim replaces only the last word.
       local only = #words > 1 or (#words == 1 and lead == '')
-      found[#found + 1] = only and session.sessionId or text
+      found[#found + 1] = short(session) .. (only and '' or '  ' .. describe(session))
     end
   end
   return found
 end
 
-local function menu(sessions, done)
-  vim.ui.select(sessions, { prompt = 'Session:', kind = 'sessiond', format_item = M.describe }, function(session)
-    if session then
-      done(session.sessionId)
+-- Whether nobody has put another menu in place of Neovim's own, which prints all of its lines before it asks.
+local function is_plain_menu()
+  return debug.getinfo(vim.ui.select, 'S').source:find('vim/ui.lua', 1, true) ~= nil
+end
+
+local function menu(sessions, done, from)
+  from = from or 1
+  local to = #sessions
+  if is_plain_menu() then
+    to = math.min(to, from - 1 + math.max(5, vim.o.lines - 6))
+  end
+  local items = vim.list_slice(sessions, from, to)
+  if to < #sessions then
+    items[#items + 1] = { older = #sessions - to }
+  end
+  local short = shortener(sessions)
+  local function line(item)
+    if item.older then
+      return ('%d older ... (or: SessiondSwitch and words that it should have)'):format(item.older)
+    end
+    return describe(item) .. ' · ' .. short(item)
+  end
+  vim.ui.select(items, { prompt = 'Session:', kind = 'sessiond', format_item = line }, function(item)
+    if item and item.older then
+      menu(sessions, done, to + 1)
+    elseif item then
+      done(item.sessionId)
     end
   end)
 end
@@ -100,18 +152,22 @@ function M.resolve(typed, done)
   local words = vim.split(typed, '%s+', { trimempty = true })
   all(function(sessions)
     local ids = {}
+    local short = shortener(sessions)
     for _, session in ipairs(sessions) do
-      ids[session.sessionId] = true
+      ids[short(session)] = session.sessionId
+    end
+    for _, session in ipairs(sessions) do
+      ids[session.sessionId] = session.sessionId
     end
     -- A completed description begins with the id; after words to search by, the id comes last.
     for _, word in ipairs({ words[1], words[#words] }) do
       if ids[word] then
-        return done(word)
+        return done(ids[word])
       end
     end
     local lower = words_of(typed)
     local found = vim.tbl_filter(function(session)
-      return has(M.describe(session), lower)
+      return has(searched(session), lower)
     end, sessions)
     if #found > 1 then
       menu(found, done)

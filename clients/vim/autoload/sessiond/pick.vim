@@ -12,45 +12,80 @@ const COMPLETE_MS = 1000
 const FIRST_COMPLETE_MS = 4000
 const MENU_ROWS = 20
 
+# So many bytes of an id are shown at least. Those that sessiond makes are shorter, and whole.
+const ID = 26
+
 # The last list, in case no answer comes in time.
 var known: list<any> = []
 
-# `ID  name · 12 messages · 2026-01-11 14:30 · #tag`
-export def Describe(session: any): string
+# `name · 12 messages · 2026-01-11 14:30 · #tag`
+def Describe(session: any): string
   var parts = [type(session.name) == v:t_string ? session.name : '(no name)']
   add(parts, session.messageCount == 1 ? '1 message' : session.messageCount .. ' messages')
   add(parts, when.Local(session.updatedAt))
   if !empty(session.tags)
     add(parts, join(mapnew(session.tags, (_, tag) => '#' .. tag)))
   endif
-  return substitute(session.sessionId .. '  ' .. join(parts, ' · '), '[[:cntrl:]]\+', ' ', 'g')
+  return substitute(join(parts, ' · '), '[[:cntrl:]]\+', ' ', 'g')
+enddef
+
+# Each id -> its beginning, as far as no other of these sessions' ids begins so.
+def Shortened(sessions: list<any>): dict<string>
+  var ids: list<string> = sort(mapnew(sessions, (_, session) => session.sessionId))
+  var short: dict<string> = {}
+  for n in range(len(ids))
+    var id = ids[n]
+    # Of all others, those beside it have most in common with it.
+    var beside = [n > 0 ? ids[n - 1] : '', get(ids, n + 1, '')]
+    var size = ID
+    while size < len(id) && indexof(beside, (_, one) => stridx(one, strpart(id, 0, size)) == 0) >= 0
+      size += 1
+    endwhile
+    # Not in the middle of a character.
+    while size < len(id) && and(char2nr(strpart(id, size, 1)), 0xC0) == 0x80
+      size += 1
+    endwhile
+    short[id] = strpart(id, 0, size)
+  endfor
+  return short
+enddef
+
+# What the words of a search are looked for in.
+def Searched(session: any): string
+  return tolower(session.sessionId .. '  ' .. Describe(session))
 enddef
 
 # customlist completion: descriptions in which all words that were typed occur; their first word is the id.
 export def Complete(lead: string, line: string, pos: number): list<string>
   var words = split(tolower(substitute(strpart(line, 0, pos), '^.\{-}Sessiond\a*!\?\s*', '', '')))
-  var found = filter(mapnew(Known(), (_, session) => Describe(session)), (_, text) => Has(tolower(text), words))
+  var sessions = Known()
+  var short = Shortened(sessions)
+  var found = filter(copy(sessions), (_, session) => Has(Searched(session), words))
   # Vim replaces only the last word.
-  return len(words) > 1 || (len(words) == 1 && lead ==# '') ? mapnew(found, (_, text) => split(text)[0]) : found
+  var only = len(words) > 1 || (len(words) == 1 && lead ==# '')
+  return mapnew(found, (_, session) => short[session.sessionId] .. (only ? '' : '  ' .. Describe(session)))
 enddef
 
 # The session named by the words after :SessiondSwitch: Then(id).
 export def Resolve(typed: string, Then: func)
   var words = split(typed)
   All((sessions) => {
-    var ids: dict<bool> = {}
+    var ids: dict<string> = {}
+    for [id, short] in items(Shortened(sessions))
+      ids[short] = id
+    endfor
     for session in sessions
-      ids[session.sessionId] = true
+      ids[session.sessionId] = session.sessionId
     endfor
     # A completed description begins with the id; after words to search by, the id comes last.
     for word in [words[0], words[-1]]
       if has_key(ids, word)
-        Then(word)
+        Then(ids[word])
         return
       endif
     endfor
     var lower = split(tolower(typed))
-    var found = filter(copy(sessions), (_, session) => Has(tolower(Describe(session)), lower))
+    var found = filter(copy(sessions), (_, session) => Has(Searched(session), lower))
     if len(found) == 1
       Then(found[0].sessionId)
     elseif empty(found)
@@ -74,7 +109,8 @@ export def Choose(Then: func)
 enddef
 
 def Menu(sessions: list<any>, Then: func)
-  popup_menu(mapnew(sessions, (_, session) => Describe(session)), {
+  var short = Shortened(sessions)
+  popup_menu(mapnew(sessions, (_, session) => Describe(session) .. ' · ' .. short[session.sessionId]), {
     title: ' sessions ',
     maxheight: MENU_ROWS,
     callback: (_, chosen) => chosen > 0 ? Then(sessions[chosen - 1].sessionId) : 0,

@@ -3,10 +3,17 @@
 import { Hit } from './protocol';
 import { oneLine } from './render';
 
+const SHOWN_ID = 26;
+
 /** A session's name, or its id without the part that all ids share. */
 export function title(session: { sessionId: string; name: string | null }): string {
     const name = oneLine(session.name ?? '').trim();
     return name || session.sessionId.replace(/(^|\/)session-/, '$1');
+}
+
+/** An id as it is shown beside a name: those that sessiond makes are whole. */
+export function shortId(sessionId: string): string {
+    return sessionId.length > SHOWN_ID ? `${sessionId.slice(0, SHOWN_ID)}…` : sessionId;
 }
 
 export function counted(count: number, what: string): string {

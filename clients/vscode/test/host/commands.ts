@@ -83,7 +83,7 @@ describe('commands', () => {
         try {
             const switched = run('switch');
             const item = await wait('it is offered', () => pick?.items.find(({ label }) => label === 'switch here'));
-            assert.match(item!.description!, /^\d{4}-\d\d-\d\d \d\d:\d\d · 1 message · #there$/);
+            assert.match(item!.description!, /^\d{4}-\d\d-\d\d \d\d:\d\d · 1 message · #there · sw$/);
             await wait('all are there', () => !pick!.busy);
             pick!.value = 'switch here';
             await chooser!.accept(item!);

@@ -6,7 +6,7 @@ import { SessionInfo } from '../../src/core/protocol';
 import { MARK, Renderer } from '../../src/core/render';
 import { Transcript } from '../../src/core/transcript';
 import { dayName, localTime } from '../../src/core/when';
-import { changedTags, fenced, fileName, marked, title, typedTags } from '../../src/core/words';
+import { changedTags, fenced, fileName, marked, shortId, title, typedTags } from '../../src/core/words';
 
 function session(sessionId: string, more: Partial<SessionInfo> = {}): SessionInfo {
     return {
@@ -44,6 +44,11 @@ test('groups keep the order of days and sort tags and folders, those without las
     assert.deepEqual(shown('day'), [['Today', ['c', 'b']], ['2025-01-01', ['a']]]);
     assert.deepEqual(shown('tag'), [['home', ['a']], ['work', ['c', 'a']], ['Without a tag', ['b']]]);
     assert.deepEqual(shown('folder'), [['/a', ['a']], ['/b', ['c']], ['Without a folder', ['b']]]);
+});
+
+test('ids that sessiond makes are whole', () => {
+    assert.equal(shortId('session-20260111-143022-12'), 'session-20260111-143022-12');
+    assert.equal(shortId('claude-code-11111111-2222-3333-4444-555555555555'), 'claude-code-11111111-2222-…');
 });
 
 test('tags are added and taken away', () => {
