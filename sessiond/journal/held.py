@@ -83,14 +83,12 @@ def pending_in(*parts: Sequence[Record]) -> set[int]:
     return {record.lsn for records in found.values() for record in records}
 
 
-def without_ended(
-    files: Iterable[tuple[int, UndamagedFile]], going: UndamagedFile
-) -> Iterator[tuple[int, bytes | None]]:
+def without_ended(files: Iterable[tuple[int, UndamagedFile]], going: UndamagedFile) -> Iterator[tuple[int, bytes]]:
     """The new content of the held files before `going` is removed, a segment whose marks end some of their changes: number
-    and content, None if nothing is left. Files that stay the same are left out.
+    and content. Files that stay the same are left out.
     """
     for number, one in files:
         kept_lsns = pending_in(one.records, going.records)
         kept = [record for record in one.records if record.lsn in kept_lsns]
         if len(kept) < len(one.records):
-            yield number, one.held(kept) if kept else None
+            yield number, one.held(kept)

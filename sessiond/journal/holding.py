@@ -58,9 +58,12 @@ class HeldFiles:
             return  # nothing needs it, or it is damaged and remains where it is
         pending = pending_in(sound.records)
         kept = {one.lsn: one for one in sound.records if one.lsn in pending and key_of(one) in needed_by}
-        if segment.number in self._files:  # an earlier crash came in between, and the segment was damaged then
-            earlier = UndamagedFile.read(self._fs, self._files[segment.number].path)
-            kept |= {one.lsn: one for one in earlier.records} if earlier is not None else {}
+        file = self._files.get(segment.number)
+        if file is not None:  # an earlier crash came in between, and the segment was damaged then
+            earlier = UndamagedFile.read(self._fs, file.path) if file.readable else None
+            if earlier is None:
+                return  # what can still be read of it is not written over
+            kept |= {one.lsn: one for one in earlier.records}
         path = held_path(self._folder, segment.number)
         data = sound.held([kept[lsn] for lsn in sorted(kept)])
         self._fs.make_dirs(held_folder(self._folder))
@@ -93,11 +96,8 @@ class HeldFiles:
         sound = [(number, one) for number, one in found if one is not None and number != segment.number]
         for number, data in without_ended(sound, going):
             file = self._files[number]
-            if data is None:
-                self._remove(file)
-            else:
-                atomic_write(self._fs, file.path, data)
-                file.size = len(data)
+            atomic_write(self._fs, file.path, data)
+            file.size = len(data)
         self._ending.discard(segment.number)
         return True
 

@@ -40,8 +40,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._needs: dict[Key, dict[int, int]] = {}
-        """Session -> segment -> the greatest seq that is pending there. Both in order of arrival. The number of a held file
-        (journal/held.py) is that of its segment, negated.
+        """Session -> segment -> the greatest seq that is pending there. Sessions in order of arrival. The number of a held
+        file (journal/held.py) is that of its segment, negated.
         """
         self._needed: dict[int, int] = {}
         """Segment -> how many sessions need it."""
@@ -72,9 +72,12 @@ class Ledger:
     def moved(self, segment: int, keys: Iterable[Key]) -> None:
         """What is pending there for these sessions, all that need the segment, is in its held file from now on."""
         for key in keys:
-            if key in self._needs and segment in self._needs[key]:
-                self._needs[key] = {(-one if one == segment else one): seq for one, seq in self._needs[key].items()}
-        self._needed[-segment] = self._needed.get(-segment, 0) + self._needed.pop(segment, 0)
+            segments = self._needs[key]
+            highest = segments.pop(segment)
+            if -segment not in segments:  # otherwise an earlier daemon moved a part of it
+                self._needed[-segment] = self._needed.get(-segment, 0) + 1
+            segments[-segment] = max(highest, segments.get(-segment, 0))
+        self._needed.pop(segment, None)
 
     def needed_by(self, segment: int) -> set[Key]:
         return {key for key, segments in self._needs.items() if segment in segments}

@@ -425,9 +425,8 @@ class JournalWriter:
             self._tell_outcomes()
 
     def _tell_outcomes(self) -> None:
-        if not self._loop_knows:
-            self._loop_knows = True
-            self._tell(self.settle)
+        self._loop_knows = True
+        self._tell(self.settle)
 
     def _quietly(self, call: Callable[[], None]) -> None:
         try:

@@ -12,6 +12,7 @@ from sessiond.journal import JournalWriter
 from sessiond.journal.segments import Segments
 from sessiond.limits import Limits
 from tests.fakes.crashfs import CrashFS
+from tests.journal.builders import changes
 
 LIMITS = Limits(reserve_bytes=0, segment_bytes=400)
 
@@ -33,6 +34,24 @@ async def test_a_purge_that_meets_damage_keeps_what_is_others() -> None:
     assert b"secret words" not in everything
     assert b"OTHER WORDS 0" in b"".join(data for path, data in fs.tree().items() if "/damaged/" in path)
     await writer.close()
+
+
+def test_a_purge_leaves_alone_what_only_names_the_session() -> None:
+    """Another session's words may hold its name: that segment is not written again, for nothing of it is to go."""
+    fs = CrashFS()
+    segments = Segments(fs, "/data/journal", LIMITS, lambda: 0.0)
+    segments.recover(lambda: b"j" * 16)
+    segments.write([changes("other", 1, b"words about secret")], sync=True)
+    segments.rotate()
+    segments.write([changes("secret", 1, b"words")], sync=True)
+    first = "/data/journal/00000001.journal"
+    before, made = fs.read(first), fs.stat(first)
+    assert made is not None
+    segments.purge("default", "secret")
+    after = fs.stat(first)
+    assert after is not None
+    assert (after.ino, fs.read(first)) == (made.ino, before)
+    assert b"secret" not in b"".join(data for path, data in fs.tree().items() if path != first)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error() -> None:

@@ -311,6 +311,27 @@ MUTATIONS = [
         ("tests/journal/test_held.py",),
     ),
     Planted(
+        "a held file that has decayed is written over",
+        "journal/holding.py::HeldFiles.put_aside",
+        "if earlier is None:\n    return",
+        "if earlier is None:\n    earlier = sound",
+        ("tests/journal/test_held_damage.py", "-k", "not_written_over"),
+    ),
+    Planted(
+        "a held file is kept for a session that is counted twice",
+        "journal/replay.py::Ledger.moved",
+        "if -segment not in segments:",
+        "if True:",
+        ("tests/journal/test_held_damage.py", "-k", "counted_once"),
+    ),
+    Planted(
+        "a segment goes with a mark that cannot be read",
+        "journal/holding.py::HeldFiles.end",
+        "if going is None:\n    return False",
+        "if going is None:\n    return True",
+        ("tests/journal/test_held_damage.py", "-k", "stays"),
+    ),
+    Planted(
         "what was deleted comes back out of a held file",
         "journal/holding.py::HeldFiles.end",
         "if segment.number not in self._ending:\n    return True",
