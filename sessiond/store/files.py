@@ -299,10 +299,8 @@ class StoreFiles:
         path = self._target(write.path, wanted)
         there = None if wanted is None else self.fs.stat(path)
         if there is not None and there.nlink > 1:  # written in place, a file elsewhere would change too
-            whole = self.fs.read(path)
-            if wanted is None or len(whole) != wanted[1]:
-                raise OutsideChange(write.path)
-            return self._replace(Write(write.path, whole + write.data, "replace"), wanted, done)
+            whole = self.fs.read(path) + write.data  # if it has changed since, `_replace` finds that
+            return self._replace(Write(write.path, whole, "replace"), wanted, done)
         stat = self.fs.append(path, write.data)  # a file that this creates is durable, including its name
         size_before = wanted[1] if wanted else 0
         if stat.size != size_before + len(write.data):

@@ -182,7 +182,7 @@ class Folders:
             if is_folder and self._inner(name):
                 if one.mask & _GOES:
                     self._drop(name)
-                elif one.mask & _COMES:
+                else:  # it came, or its mode or time changed
                     self._watch(name)
             yield name
 

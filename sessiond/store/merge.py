@@ -46,9 +46,7 @@ def _without_known(session: Session, change: Change) -> Change | None:
             message = session.message(change.message_id)
             if message is None or not isinstance(message.content, str):
                 return None
-            end = change.offset + len(change.text)
-            if message.content[change.offset : end] == change.text:
-                return None
+            # A longer one has the text already, or an edit's in its place; a shorter one lacks what was before it.
             return change if len(message.content) == change.offset else None
         case Finished():
             return change if session.message(change.message_id) is not None else None

@@ -1281,7 +1281,7 @@ MUTATIONS = [
     Planted(
         "a folder that comes is not watched",
         "store/hints.py::Folders._take",
-        "elif one.mask & _COMES:\n    self._watch(name)",
+        "else:\n    self._watch(name)",
         "",
         ("tests/store/test_watch.py", "-k", "after_it_is_watched", "--timeout=10"),
     ),

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sessiond.fs import RealFileSystem
-from sessiond.store import hints
+from sessiond.store import hints, watch
 from sessiond.store.hints import Folders, Hints, HintSource, Lost, Notify
-from sessiond.store.port import Touched
+from sessiond.store.port import Touched, WatchChanged
 from sessiond.store.watch import Watch
 from tests.store.conftest import House, begun
 
@@ -190,3 +190,32 @@ async def test_17_a_folders_name_touches_its_sessions(tmp_path: Path) -> None:
         store.touched([f"{store.path}/{name}"])
         await asyncio.sleep(0)
         assert house.events == expected, (fmt, name)
+
+
+async def test_a_folder_that_stays_unwatched_is_told_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is tried again and whatever the reason is; and once more when it is watched at last."""
+    failures = [OSError("too many watches"), RuntimeError("a name"), OSError("too many watches")]
+
+    def source_of(*_: object) -> HintSource:
+        if failures:
+            raise failures.pop(0)
+        return Folders(house.folder, lambda _: False) if sys.platform == "linux" else Notify(house.folder)
+
+    monkeypatch.setattr(hints, "source_of", source_of)
+    monkeypatch.setattr(watch, "_COMPARE_S", 0.0)
+    compared: list[object] = []
+    watched = asyncio.Event()
+
+    async def begins(store: object) -> None:
+        compared.append(store)
+        if not failures and len(compared) == 4:
+            watched.set()
+
+    watching = Watch(house.store.store, begins)
+    watching.start()
+    await watched.wait()
+    await watching.stop()
+    told = [event.problem for event in house.events if isinstance(event, WatchChanged)]
+    assert len(told) == 2
+    assert "too many watches" in str(told[0])
+    assert told[1] is None

@@ -188,3 +188,17 @@ def test_16_a_header_has_few_lines() -> None:
     decoder.feed(b"a:\n" * 63 + b"Content-Length: 1\n\nx" + b"a:\n" * 65)
     assert decoder.next() == b"x"
     assert decoder.next() == Fault("tooLarge", "the header has more than 64 lines", 64)
+
+
+@pytest.mark.parametrize("begin", [b"\r", b"Content-Length: 3\r\n\r"])
+@pytest.mark.parametrize("rest", [b"abc", b" : abc"])
+@pytest.mark.parametrize("cut_there", [False, True])
+def test_a_cr_without_its_lf_is_told_at_once(begin: bytes, rest: bytes, cut_there: bool) -> None:
+    """Where a blank line begins no other byte may follow, and nobody waits for the end of a line that cannot become one."""
+    decoder = Decoder(header_limit=1000, message_limit=200, allow_lines=True)
+    for piece in (begin, rest) if cut_there else (begin + rest,):
+        assert decoder.next() is None
+        decoder.feed(piece)
+    found = decoder.next()
+    assert isinstance(found, Fault)
+    assert found.kind == "parseError"
