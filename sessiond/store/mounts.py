@@ -41,8 +41,6 @@ class _Mounted:
         self.own = own
         """The folder is in the data folder, so it has neither lock nor marker."""
         self.watch: Watch | None = None
-        self.looking = asyncio.Lock()
-        """One attempt at a time may claim the folder: a second one would find it in use, by ourselves."""
 
 
 class Mounts:
@@ -82,7 +80,9 @@ class Mounts:
         """Shared by all stores, for a backup of all of them."""
         self._rounds: asyncio.Task[None] | None = None
         self._looks: dict[str, asyncio.Task[None]] = {}
-        """Under way, by the store's name."""
+        """Under way, by the store's name. One attempt at a time may claim a folder: a second one would find it in use, by
+        ourselves.
+        """
 
     # Mounting
 
@@ -108,7 +108,7 @@ class Mounts:
         and reports that.
         """
         mounted = self._make(name, path, registry.get(fmt), marker=MARKER, journal=self._journal, own=False)
-        first = asyncio.create_task(self._first_look(mounted), name=f"mount {name}")
+        first = asyncio.create_task(self._try_claim(mounted), name=f"mount {name}")
         self._looks[name] = first
         done, _ = await asyncio.wait({first}, timeout=STORE_PATIENCE_S)
         if done:
@@ -120,15 +120,9 @@ class Mounts:
             first.add_done_callback(lambda _: self._answered(mounted, first))
         return mounted.store
 
-    async def _first_look(self, mounted: _Mounted) -> None:
-        async with mounted.looking:
-            if mounted.claim is None:  # a round of `_look_around` may have been first
-                await self._try_claim(mounted)
-
     def _answered(self, mounted: _Mounted, first: asyncio.Task[None]) -> None:
         """The folder was mounted after nobody waited for it any longer."""
-        if self._looks.get(mounted.store.name) is first:
-            del self._looks[mounted.store.name]
+        del self._looks[mounted.store.name]
         if first.cancelled():
             return
         if (error := first.exception()) is not None:
@@ -237,8 +231,7 @@ class Mounts:
     async def _look_once(self, mounted: _Mounted) -> None:
         look = self._look_at_own if mounted.own else self._look_at
         try:
-            async with mounted.looking:
-                await look(mounted)
+            await look(mounted)
         except (OSError, SessiondError) as error:  # of one folder: the others are still looked after
             log.warning("store %s: %s", mounted.store.name, error)
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import errno
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessiond.fs import RealFileSystem
 from sessiond.journal import JournalWriter
 from sessiond.limits import Limits
+from sessiond.store import mounts as module
 from sessiond.store.folder import FolderStore
+from sessiond.store.mount import OutOfReach
 from sessiond.store.mounts import Mounts
+from sessiond.store.port import Event
 from tests.fakes.clock import ManualClock
 
 
@@ -72,3 +78,136 @@ async def test_a_folder_that_is_not_there_is_looked_for_till_it_is(
         await mounts._look_at(mounted)
         assert store.problem is None
     assert back == [store]
+
+
+# A disk that answers late
+
+
+class Late:
+    """In place of a `Mounter`: it claims nothing before `ready`, and then fails with `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.ready = threading.Event()
+        self._error = error
+
+    def claim(self, _name: str, _root: str) -> None:
+        self.ready.wait()
+        raise self._error
+
+
+@pytest.fixture
+def surprises() -> Iterator[list[dict[str, Any]]]:
+    """What the loop was told of errors that nobody handled."""
+    found: list[dict[str, Any]] = []
+    loop = asyncio.get_event_loop()
+    loop.set_exception_handler(lambda _, context: found.append(context))
+    yield found
+    loop.set_exception_handler(None)
+
+
+@pytest.mark.parametrize(
+    ("error", "reported", "logged"),
+    [
+        (OutOfReach("not mounted"), "not mounted", ""),
+        (OSError(errno.EIO, "Input/output error"), "does not answer", "Input/output error"),
+    ],
+)
+async def test_a_disk_that_answers_late_with_an_error_is_asked_again(
+    mounts: Mounts,
+    tmp_path: Path,
+    back: list[FolderStore],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    surprises: list[dict[str, Any]],
+    error: Exception,
+    reported: str,
+    logged: str,
+) -> None:
+    """Nobody waits for the answer any longer: the store is still away, says why, and is back as soon as a look finds it."""
+    monkeypatch.setattr(module, "STORE_PATIENCE_S", 0.0)
+    (tmp_path / "theirs").mkdir()
+    late, sound = Late(error), mounts._mounter
+    mounts._mounter = late  # type: ignore[assignment]
+    store = await mounts.mount("theirs", str(tmp_path / "theirs"), "jsonl")
+    first = mounts._looks["theirs"]
+    late.ready.set()
+    await asyncio.wait({first})
+    await asyncio.sleep(0)
+    assert store.problem is not None and store.problem.kind == "unavailable" and reported in store.problem.message
+    assert logged in caplog.text
+    assert (back, mounts._looks, surprises) == ([], {}, [])
+    mounts._mounter = sound
+    await mounts._look_once(mounts._mounted["theirs"])
+    assert (back, store.problem) == ([store], None)
+
+
+async def test_a_daemon_that_ends_before_a_disk_answers_ends_quietly(
+    mounts: Mounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, surprises: list[dict[str, Any]]
+) -> None:
+    """It gives up the look, and takes that neither for a store that is back nor for an error."""
+    monkeypatch.setattr(module, "STORE_PATIENCE_S", 0.0)
+    late = Late(OutOfReach("not mounted"))
+    mounts._mounter = late  # type: ignore[assignment]
+    await mounts.mount("theirs", str(tmp_path / "theirs"), "jsonl")
+    first = mounts._looks["theirs"]
+    await mounts.close()
+    late.ready.set()
+    await asyncio.wait({first})
+    await asyncio.sleep(0)
+    assert (first.cancelled(), mounts._looks, surprises) == (True, {}, [])
+
+
+async def test_a_defect_in_one_look_is_logged_and_the_next_look_comes(
+    mounts: Mounts,
+    tmp_path: Path,
+    back: list[FolderStore],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Otherwise the store would be away until the daemon is started again, and nobody would know why."""
+    mounts._limits = Limits(look_around_s=0.0)
+    store = await mounts.mount("theirs", str(tmp_path / "theirs"), "jsonl")
+
+    async def fail(_mounted: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mounts, "_look_at", fail)
+        mounts.start()
+        async with asyncio.timeout(8):
+            while "a fault of ours" not in caplog.text:
+                await asyncio.sleep(0.001)
+    assert "store theirs could not be looked at" in caplog.text
+    (tmp_path / "theirs").mkdir()
+    async with asyncio.timeout(8):
+        while not back:
+            await asyncio.sleep(0.001)
+    assert (back, store.problem) == ([store], None)
+
+
+async def test_a_read_only_folder_is_written_to_as_soon_as_that_is_possible(
+    mounts: Mounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that finds it as it was says nothing; the one that can write says so, and every open session is looked at."""
+
+    def refuse(path: str) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    (tmp_path / "theirs").mkdir()
+    events: list[Event] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(mounts._fs, "lock", refuse)
+        store = await mounts.mount("theirs", str(tmp_path / "theirs"), "jsonl")
+        store.subscribe(events.append)
+        mounted = mounts._mounted["theirs"]
+        for _ in range(2):
+            await mounts._look_at(mounted)
+            await asyncio.sleep(0)
+            assert store.problem is not None and store.problem.kind == "readOnly"
+        assert events == []
+    for _ in range(2):
+        await mounts._look_at(mounted)
+        await asyncio.sleep(0)
+        assert store.problem is None
+    assert [type(event).__name__ for event in events] == ["HealthChanged", "Touched"]
+    await store.session("a").begin()
