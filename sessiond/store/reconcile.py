@@ -312,13 +312,14 @@ class Merging:
 
     async def read_rest(self, session: Session) -> Rest | None:
         """Read all of the files while commits continue. None: they have gone, or are being written. BadFile."""
-        known = self._known
         try:
-            snapshot: FilesSnapshot = await self._run(self._files.read, known.local_id)
-        except OutsideChange:
+            snapshot: FilesSnapshot = await self._run(self._files.read, self._known.local_id)
+        except (OutsideChange, FileNotFoundError):  # the latter: removed between a check and a read
             return None
-        if self._main not in snapshot.files:
-            return None
+        return await self._rest_in(session, snapshot) if self._main in snapshot.files else None
+
+    async def _rest_in(self, session: Session, snapshot: FilesSnapshot) -> Rest:
+        known = self._known
         floor = known.highest_seq(session)
         try:
             return Rest(snapshot, await self._decode(snapshot.files, floor), floor)
@@ -328,10 +329,28 @@ class Merging:
 
     async def complete(self, old: Session, rest: Rest | None) -> Session | None:
         """Put the rest in place. What was shown of the session remains, unless the file says otherwise. As `merge`."""
-        known = self._known
-        if rest is None or (rest.decoded.renumbered and rest.floor != known.highest_seq(old)):
+        if rest is None or (rest.decoded.renumbered and rest.floor != self._known.highest_seq(old)):
             return await self._completed_anew(old)
-        decoded, snapshot = rest.decoded, rest.snapshot
+        try:
+            return await self._completed(old, rest)
+        except OutsideChange:
+            return await self._completed_anew(old)
+
+    async def _completed_anew(self, old: Session) -> Session | None:
+        """Complete it from the files as they are now. BadFile if they never stop changing."""
+        for _ in range(ATTEMPTS):
+            try:
+                snapshot: FilesSnapshot = await self._run(self._files.read, self._known.local_id)
+                if self._main not in snapshot.files:
+                    return await self._missing(old, snapshot)
+                return await self._completed(old, await self._rest_in(old, snapshot))
+            except (OutsideChange, FileNotFoundError):  # as above
+                continue
+        raise self._around.restless(self._known.local_id)
+
+    async def _completed(self, old: Session, rest: Rest) -> Session:
+        """OutsideChange if the files were written since they were read."""
+        known, decoded, snapshot = self._known, rest.decoded, rest.snapshot
         unseen = snapshot.prints == known.prints
         pending: list[Change] = await self._run(replay, decoded, known.pending)
         sound = decoded.unlike is None and not (decoded.problems or decoded.renumbered or decoded.incomplete)
@@ -347,22 +366,7 @@ class Merging:
         decoded.session.seq = max(decoded.session.seq, old.seq)
         there = old.at_hand()
         merged = await self._run(self._differing, there, decoded, snapshot.files, pending)
-        try:
-            return await self._put_in_place(there, merged, snapshot)
-        except OutsideChange:
-            return await self._completed_anew(old)
-
-    async def _completed_anew(self, old: Session) -> Session | None:
-        """`merge` handles files that were removed or written meanwhile. BadFile if they never stop changing."""
-        for _ in range(ATTEMPTS):
-            rest = await self.read_rest(old)
-            if rest is None:
-                now = await self.merge(old)
-                if now is not old or not old.absent:
-                    return now
-            else:
-                return await self.complete(old, rest)
-        raise self._around.restless(self._known.local_id)
+        return await self._put_in_place(there, merged, snapshot)
 
     # Merging
 

@@ -1207,17 +1207,31 @@ MUTATIONS = [
     ),
     Planted(
         "what a partial load showed is not compared with the whole file",
-        "store/reconcile.py::Merging.complete",
+        "store/reconcile.py::Merging._completed",
         "and await self._run(old.agrees, decoded.session):",
         ":",
         ("tests/store/test_glance.py", "-k", "lies"),
     ),
     Planted(
         "damage that the whole file shows is kept quiet after a partial load",
-        "store/reconcile.py::Merging.complete",
+        "store/reconcile.py::Merging._completed",
         "sound = decoded.unlike is None and",
         "sound = True or",
         ("tests/store/test_glance.py", "-k", "damage"),
+    ),
+    Planted(
+        "a file that is removed while its rest is read is told as one that cannot be read",
+        "store/reconcile.py::Merging.read_rest",
+        "except (OutsideChange, FileNotFoundError):",
+        "except OutsideChange:",
+        ("tests/store/test_rare_moments.py", "-k", "goes_before"),
+    ),
+    Planted(
+        "files that are written all the time are read again for ever",
+        "store/reconcile.py::Merging._completed_anew",
+        "for _ in range(ATTEMPTS):",
+        "for _ in iter(int, 1):",
+        ("tests/store/test_rare_moments.py", "-k", "files_that_are_written"),
     ),
     Planted(
         "a message that is missing between those of a partial load is passed over",
