@@ -132,6 +132,21 @@ async def test_what_an_older_version_put_there_lies_thirty_days_from_now_on() ->
     assert left(house.trash) == []
 
 
+async def test_what_an_older_version_puts_into_a_trash_that_counts_lies_thirty_days() -> None:
+    """Somebody went back to a version that does not count: its entries are young though the trash has counted for long."""
+    house = House()
+    put(house.trash, "counted", house.clock)
+    await house.live(29.5)
+    put(house.trash, "not counted", house.clock)
+    wire = msgspec.json.decode(house.fs.read("/trash/not counted/meta.json"))
+    del wire["lived_ms"]
+    house.fs.poke("/trash/not counted/meta.json", msgspec.json.encode(wire))
+    await house.live(29.5)
+    assert left(house.trash) == ["not counted"]
+    await house.live(0.5)
+    assert left(house.trash) == []
+
+
 async def test_a_trash_that_fails_keeps_no_other_from_being_cleared() -> None:
     """Whatever goes wrong in one store's trash is logged, and the others' turn comes."""
 

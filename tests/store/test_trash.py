@@ -13,6 +13,8 @@ import pytest
 from sessiond.errors import BadFile, Indeterminate, ReadOnly, SessiondError, SessionNotFound
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended
+from sessiond.model.session import Session
+from sessiond.store.trash import Trash, copy_name
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, begun, message
 from tests.suite.explore import seeds
@@ -212,3 +214,76 @@ async def one_step(house: House, rng: random.Random, must: set[str], word: str) 
     else:
         with contextlib.suppress(ReadOnly, Indeterminate):
             await store.delete("a", permanent=False)
+
+
+# One call of it
+
+
+def entry(trash: Trash, trash_id: str = "a", at: str = NOW) -> None:
+    session = Session(trash_id, NOW)
+    session.add_message(message(1))
+    trash.put(trash_id, session, {}, at=at, reason="deleted")
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_an_entry_that_does_not_get_its_name_does_not_exist(earlier: bool) -> None:
+    """The caller hears of the disk's error. Nothing of it is listed, and the entry that it would have replaced is as it was;
+    what was written goes with the next start.
+    """
+    fs = CrashFS()
+    trash = Trash(fs, "/trash")
+    if earlier:
+        entry(trash)
+    seen = trash.mark("a")
+    fs.fail("rename", errno.EIO, path=".new")
+    with pytest.raises(OSError, match="Input/output error"):
+        entry(trash, at="2026-02-02T00:00:00.000Z")
+    assert trash.mark("a") == seen
+    assert [one.trash_id for one in trash.list()] == (["a"] if earlier else [])
+    trash.clean()
+    assert not [name for name in fs.list_dir("/trash") if name.endswith((".new", ".old"))]
+    entry(trash)
+    assert [one.trash_id for one in trash.list()] == ["a"]
+
+
+def test_an_entry_whose_replacement_never_got_its_name_is_back_after_a_crash() -> None:
+    """It is all that there is of the session; where the replacement is there, it goes."""
+    fs = CrashFS()
+    trash = Trash(fs, "/trash")
+    entry(trash)
+    fs.replace("/trash/a", "/trash/.0.old")
+    assert trash.list() == []
+    trash.clean()
+    for image in fs.crash_images():
+        assert [str(one.content) for one in Trash(image, "/trash").get("a")[0].messages()] == ["word 1"], image.story
+    entry(trash, "b")
+    fs.replace("/trash/b", "/trash/.1.old")
+    entry(trash, "b")
+    trash.clean()
+    assert [one.trash_id for one in trash.list()] == ["a", "b"]
+    assert not [name for name in fs.list_dir("/trash") if name.endswith(".old")]
+
+
+def test_an_entry_that_took_the_id_of_another_stays() -> None:
+    """Whoever wants to remove the entry that was there before removes nothing."""
+    trash = Trash(CrashFS(), "/trash")
+    entry(trash)
+    seen = trash.mark("a")
+    trash.remove("a")
+    entry(trash, at="2026-02-02T00:00:00.000Z")
+    trash.remove("a", seen)
+    assert trash.holds("a")
+    trash.remove("a", trash.mark("a"))
+    assert not trash.holds("a")
+
+
+def test_what_could_not_be_understood_is_erased_with_its_session() -> None:
+    """All copies of its file and of the description of its entry, for good even if the power fails; nobody else's."""
+    fs = CrashFS()
+    trash = Trash(fs, "/trash")
+    entry(trash)
+    for name in ("a.jsonl", "a.jsonl", "a.jsonl", "a/meta.json", "aa.jsonl", "a.jsonl.bak"):
+        trash.keep_bytes(copy_name(name), b"x")
+    assert trash.erase("a", "a.jsonl") == {"a"}
+    for image in fs.crash_images():
+        assert sorted(image.list_dir("/trash/.damaged")) == ["a.jsonl.bak", "aa.jsonl"], image.story
