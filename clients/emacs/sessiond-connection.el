@@ -22,6 +22,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'json)
 (require 'jsonrpc)
 (require 'subr-x)
 
@@ -190,6 +191,35 @@ EVENT is `ready', `lost', or `unreachable' with an ERROR.")
                   ;; jsonrpc.el looks for standard error under this name.
                   :stderr (get-buffer-create (format "*%s stderr*" name)))))
 
+(defvar sessiond--reading nil
+  "Whether what is being read came over a connection of ours.")
+
+(defun sessiond--read-json (read &rest arguments)
+  "Call READ with ARGUMENTS; what it cannot read is read by json.el.
+The parser in C, until Emacs 30, takes no numbers beyond 64 bits, so that
+a message with one would be lost, and its session never shown."
+  (if (not sessiond--reading)
+      (apply read arguments)
+    (let ((start (point)))
+      (condition-case nil
+          (apply read arguments)
+        (error
+         (goto-char start)
+         (let ((json-object-type 'plist)
+               (json-array-type 'vector)
+               (json-false :json-false)
+               (json-null nil))
+           (json-read)))))))
+
+(advice-add 'jsonrpc--json-read :around #'sessiond--read-json)
+
+(defun sessiond--set-reader (process)
+  "Have what comes from PROCESS read by `sessiond--read-json'."
+  (let ((filter (process-filter process)))
+    (set-process-filter process (lambda (process text)
+                                  (let ((sessiond--reading t))
+                                    (funcall filter process text))))))
+
 (defun sessiond--open-connection (name on-notification on-end)
   "Make a connection called NAME; return it and its process as a cons.
 ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
@@ -217,6 +247,7 @@ ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
                           (list :events-buffer-config
                                 (list :size size :format 'full))
                         (list :events-buffer-scrollback-size size)))))
+          (sessiond--set-reader process)
           (setf (sessiond--pipe connection) process)
           (cons connection process))
       (sessiond-error (signal (car err) (cdr err)))

@@ -12,6 +12,7 @@
 
 ;;; Code:
 
+(require 'json)
 (require 'subr-x)
 
 (defun sessiond-clean (text)
@@ -35,13 +36,51 @@
         (t "")))
 
 (defun sessiond--block-text (block)
-  "The content BLOCK of a message as plain text."
-  (let ((text (and (consp block) (plist-get block :text)))
-        (inner (and (consp block) (plist-get block :content))))
-    (cond ((stringp text) text)
-          (inner (sessiond-content-text inner))
-          (t (format "[%s]" (or (and (consp block) (plist-get block :type))
-                                "something else"))))))
+  "The content BLOCK of a message as plain text, with all of its words."
+  (if (not (and (consp block) (stringp (plist-get block :type))))
+      (if (stringp block) block (sessiond-json block))
+    (let ((type (plist-get block :type)))
+      (pcase type
+        ((and (or "text" "input_text" "output_text")
+              (guard (stringp (plist-get block :text))))
+         (plist-get block :text))
+        ((and "thinking" (guard (stringp (plist-get block :thinking))))
+         (plist-get block :thinking))
+        ("tool_use" (sessiond-call-text (plist-get block :name) (plist-get block :input)))
+        ("tool_result"
+         (let ((inner (plist-get block :content)))
+           (if (or (stringp inner) (vectorp inner))
+               (sessiond-content-text inner)
+             (sessiond-json inner))))
+        ((or "image" "image_url" "input_image") (sessiond--picture-text type block))
+        (_ (format "[%s] %s" type (sessiond-json block)))))))
+
+(defun sessiond--picture-text (type block)
+  "The picture BLOCK of TYPE as text: its address if it is elsewhere."
+  (let* ((source (plist-get block :source))
+         (where (or (plist-get block :image_url)
+                    (plist-get (if (consp source) source block) :url)))
+         (url (if (consp where) (plist-get where :url) where)))
+    (if (and (stringp url) (string-prefix-p "http" url))
+        (format "[%s: %s]" type url)
+      (format "[%s]" type))))
+
+(defun sessiond-call-text (name arguments)
+  "One line for the call of the tool NAME with ARGUMENTS."
+  (format "→ %s %s" name
+          (cond ((stringp arguments) arguments)
+                ((null arguments) "")
+                (t (sessiond-json arguments)))))
+
+(defun sessiond-json (value)
+  "VALUE as the protocol has it, as JSON on one line."
+  (let ((text (condition-case nil
+                  (json-serialize value :null-object nil :false-object :json-false)
+                ;; Numbers beyond 64 bits, or before Emacs 30 what is neither an
+                ;; object nor an array.
+                (error (let ((json-false :json-false) (json-null nil))
+                         (json-encode value))))))
+    (if (multibyte-string-p text) text (decode-coding-string text 'utf-8))))
 
 (defconst sessiond--timestamp
   (rx bos (group (= 4 digit)) "-" (group (= 2 digit)) "-" (group (= 2 digit))

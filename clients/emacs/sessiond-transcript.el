@@ -108,31 +108,26 @@
                       'face 'sessiond-detail)
           "\n"))
 
-(defun sessiond-transcript--call (call)
-  "One line for the tool CALL of a message."
-  (let ((arguments (plist-get call :arguments)))
-    (format "→ %s %s" (plist-get call :name)
-            (cond ((stringp arguments) arguments)
-                  ((null arguments) "")
-                  (t (condition-case nil
-                         (json-serialize arguments :null-object nil
-                                         :false-object :json-false)
-                       (error "…")))))))
+(defun sessiond-transcript--thinking (message)
+  "The thinking of MESSAGE, before its content; empty without any."
+  (let ((thinking (plist-get message :thinking)))
+    (if (and (stringp thinking) (not (string-empty-p thinking)))
+        (propertize (format "(thinking) %s\n" (string-trim thinking))
+                    'face 'sessiond-detail)
+      "")))
 
 (defun sessiond-transcript--tail (message)
-  "The end of MESSAGE, after its content: thinking and tools."
-  (let ((thinking (plist-get message :thinking))
-        (calls (plist-get message :toolCalls)))
-    (concat
-     "\n"
-     (propertize
-      (concat
-       (and (stringp thinking) (not (string-empty-p thinking))
-            (format "(thinking) %s\n" (string-trim thinking)))
-       (mapconcat (lambda (call) (concat (sessiond-transcript--call call) "\n"))
-                  calls ""))
-      'face 'sessiond-detail)
-     "\n")))
+  "What stands below the content of MESSAGE."
+  (concat
+   "\n"
+   (propertize
+    (mapconcat (lambda (call)
+                 (concat (sessiond-call-text (plist-get call :name)
+                                             (plist-get call :arguments))
+                         "\n"))
+               (plist-get message :toolCalls) "")
+    'face 'sessiond-detail)
+   "\n"))
 
 (defun sessiond-transcript--string (message)
   "MESSAGE as shown in the buffer."
@@ -146,6 +141,8 @@
                               'sessiond-role (or (plist-get message :role) "?")
                               'sessiond-author (plist-get message :author)
                               'sessiond-time (plist-get message :timestamp))
+                  (propertize (sessiond-transcript--thinking message)
+                              'sessiond-part 'thinking)
                   (propertize (sessiond-content-text (plist-get message :content))
                               'sessiond-part 'text)
                   (propertize (sessiond-transcript--tail message)
@@ -202,7 +199,10 @@
 
 (defun sessiond-transcript--text-bounds (bounds)
   "The bounds of the content of the message at BOUNDS."
-  (let* ((beg (next-single-property-change (car bounds) 'sessiond-part nil (cdr bounds)))
+  (let* ((after (next-single-property-change (car bounds) 'sessiond-part nil (cdr bounds)))
+         (beg (if (eq (get-text-property after 'sessiond-part) 'thinking)
+                  (next-single-property-change after 'sessiond-part nil (cdr bounds))
+                after))
          (end (if (eq (get-text-property beg 'sessiond-part) 'text)
                   (next-single-property-change beg 'sessiond-part nil (cdr bounds))
                 beg)))

@@ -25,5 +25,6 @@ if (process.argv.includes('--tests')) {
     const entries = (folder) => readdirSync(folder).filter((name) => name.endsWith('.ts')).map((name) => `${folder}/${name}`);
     await build({ ...common, entryPoints: entries('test/unit'), outdir: 'out/unit', sourcemap: 'inline' });
     await build({ ...common, entryPoints: ['test/wire/wire.ts'], outfile: 'out/wire/wire.js', sourcemap: 'inline' });
+    await build({ ...common, entryPoints: ['test/shown/shown.ts'], outfile: 'out/shown/shown.js', sourcemap: 'inline' });
     await build({ ...common, entryPoints: ['test/host/index.ts'], outfile: 'out/host/index.js', sourcemap: 'inline' });
 }

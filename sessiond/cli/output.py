@@ -112,7 +112,7 @@ def local_time(stamp: str) -> str:
 
 
 def content_text(content: Any) -> str:
-    """A message's content as text. A block without text is shown as its type in brackets."""
+    """A message's content as text, with all of its words. A block that has no text form is shown as JSON, behind its type."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -127,25 +127,57 @@ def _one_value(value: Any) -> str:
 
 
 def _block_text(block: Any) -> str:
-    if isinstance(block, dict):
-        for key in ("text", "content", "thinking"):
-            if isinstance(block.get(key), (str, list)):
-                return content_text(block[key])
-        return f"[{block.get('type', 'block')}]"
-    return str(block)
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, dict):
+        return _one_value(block)
+    kind = block.get("type", "block")
+    text = block.get("text" if kind in _TEXTS else "thinking")
+    if kind in (*_TEXTS, "thinking") and isinstance(text, str):
+        return text
+    if kind == "tool_use":
+        return _call(block.get("name"), block.get("input"))
+    if kind == "tool_result" and "content" in block:
+        return content_text(block["content"])
+    if kind in _PICTURES:
+        return _picture(kind, block)
+    rest = {key: value for key, value in block.items() if key != "type"}
+    return f"[{kind}] {_one_value(rest)}" if rest else f"[{kind}]"
+
+
+_TEXTS = ("text", "input_text", "output_text")
+_PICTURES = ("image", "image_url", "input_image")
+
+
+def _picture(kind: str, block: dict[str, Any]) -> str:
+    """Where it is, unless the session contains it."""
+    source = block.get("source")
+    where = block.get("image_url") or (source if isinstance(source, dict) else block).get("url")
+    url = where.get("url") if isinstance(where, dict) else where
+    return f"[{kind}: {url}]" if isinstance(url, str) and url.startswith("http") else f"[{kind}]"
+
+
+def _call(name: Any, arguments: Any) -> str:
+    return one_line(f"→ {name or '?'} {arguments if isinstance(arguments, str) else _one_value(arguments)}")
+
+
+BRIEF = 200
+"""Characters of a call where it has one line."""
 
 
 class MessageText(NamedTuple):
-    """A message as `show` and `tail` print it: a line with role and time, its text, and a line for each call."""
+    """A message as `show` and `tail` print it: a line with role and time, its thinking, its text, and a line for each call."""
 
     head: str
+    thinking: str
     text: str
     calls: list[str]
 
 
 def message_text(message: dict[str, Any]) -> str:
-    head, text, calls = parts_of(message)
-    return "\n".join([head, text, *calls])
+    """As it is printed while it is said: without thinking, with the calls in brief."""
+    head, _, text, calls = parts_of(message)
+    return "\n".join([head, text, *(one_line(call, BRIEF) for call in calls)])
 
 
 def parts_of(message: dict[str, Any]) -> MessageText:
@@ -160,10 +192,7 @@ def parts_of(message: dict[str, Any]) -> MessageText:
     author = message.get("author")
     by = f" ({author})" if isinstance(author, str) and author else ""
     head = f"── {message.get('role', '?')}{by} #{message.get('seq', '?')} {when}{marks}"
-    calls = []
-    for call in message.get("toolCalls") or []:
-        if isinstance(call, dict):
-            arguments = call.get("arguments")
-            shown = arguments if isinstance(arguments, str) else _one_value(arguments)
-            calls.append(one_line(f"→ {call.get('name', '?')} {shown}", 200))
-    return MessageText(one_line(head), clean(content_text(message.get("content", ""))).rstrip("\n"), calls)
+    found = [one for one in message.get("toolCalls") or [] if isinstance(one, dict)]
+    calls = [_call(one.get("name"), one.get("arguments")) for one in found]
+    thinking, text = str(message.get("thinking") or ""), content_text(message.get("content", ""))
+    return MessageText(one_line(head), clean(thinking).rstrip("\n"), clean(text).rstrip("\n"), calls)

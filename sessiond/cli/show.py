@@ -22,7 +22,7 @@ from sessiond.cli.way import way_of
     "--from", "first", type=click.IntRange(1), metavar="SEQ",
     help="The messages from #SEQ on, instead of the newest. A search prints these numbers.",
 )  # fmt: skip
-@click.option("--full", is_flag=True, help="On a terminal: show outputs of tools whole.")
+@click.option("--full", is_flag=True, help="On a terminal: show thinking, calls and outputs of tools whole.")
 @paging
 @options.as_json
 def command(

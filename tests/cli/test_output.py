@@ -13,6 +13,7 @@ import pytest
 from sessiond.cli import hits as layout
 from sessiond.cli import output, status
 from sessiond.cli.import_ import _bytes
+from sessiond.cli.message_view import view
 from sessiond.cli.terminal import Paint
 from sessiond.cli.web import _reached_as
 from sessiond.client.daemon_types import Status
@@ -26,7 +27,13 @@ from tests.shell import Shell, on_terminal
     ("content", "text"),
     [
         ("plain", "plain"),
-        ([{"type": "text", "text": "a"}, "b", {"type": "image"}, {"x": 1}, 7], "a\nb\n[image]\n[block]\n7"),
+        ([{"type": "text", "text": "a"}, "b", {"type": "image"}, {"x": 1}, 7], 'a\nb\n[image]\n[block] {"x": 1}\n7'),
+        ([{"type": "tool_use", "id": "u", "name": "run", "input": {"a": 1}}], '→ run {"a": 1}'),
+        (
+            [{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}],
+            "[image_url: https://x.example/a.png]",
+        ),
+        ([{"type": "image", "source": {"type": "base64", "data": "AA"}}], "[image]"),
         (
             [
                 {
@@ -41,7 +48,7 @@ from tests.shell import Shell, on_terminal
     ],
 )
 def test_content_as_text(content: Any, text: str) -> None:
-    """Of blocks their text, of others what they are."""
+    """Of blocks their text, of others their JSON behind their type; of pictures where they are."""
     assert output.content_text(content) == text
 
 
@@ -58,6 +65,18 @@ def test_a_message_with_its_calls() -> None:
     }
     assert output.message_text(message) == '── assistant #3 soon [error]\nx[2J\n→ run[31m {"a": 1}\n→ ? ls ls'
     assert output.message_text({}) == "── ? #?\n"
+
+
+def test_what_is_long_is_folded() -> None:
+    """Thinking, a tool's output and a call, on a terminal; otherwise every word is there, thinking first."""
+    lines = "\n".join(f"thought {n}" for n in range(20))
+    calls = [{"name": "write", "arguments": {"text": "word " * 100 + "end"}}]
+    message = {"role": "assistant", "seq": 1, "thinking": lines, "content": "said", "toolCalls": calls}
+    whole = view(message, Paint(on=False), folded=False)
+    assert whole.index("thought 19") < whole.index("said") < whole.index("word end")
+    folded = view(message, Paint(on=False), folded=True)
+    assert "thought 7\n… 12 more lines; --full shows them" in folded and "thought 8" not in folded
+    assert "said" in folded and "word end" not in folded and folded.endswith("…")
 
 
 def test_a_message_that_is_not_of_the_conversation_itself() -> None:

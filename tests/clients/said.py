@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -85,6 +86,42 @@ def _plain(tokens: Iterable[Token]) -> Iterator[str]:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+_WORD = re.compile(r"(?:reed|Öl|日本|moss)\d+")
+
+
+def words(value: Any) -> list[str]:
+    """The words that `Words` made up, each of which is said once, in the order in which they stand in a text or a JSON value."""
+    return _WORD.findall(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def words_of(message: dict[str, Any]) -> list[str]:
+    """In the order in which they are read: thinking, content, the arguments of the calls."""
+    calls = [call["arguments"] for call in message.get("toolCalls", [])]
+    return words([message.get("thinking"), message["content"], calls])
+
+
+def texts(message: dict[str, Any], *, marked_up: bool = True) -> Iterator[str]:
+    """The letters of its texts in order: its thinking, and what its content is made of. `marked_up`: with the letters of markup."""
+    blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
+    said = [one for block in blocks for one in _raw(block)]
+    if not marked_up and message["role"] != "tool":
+        said = [piece for one in said for piece in _plain(_PARSER.parse(one))]
+    for text in (str(message.get("thinking") or ""), *said):
+        if found := letters(text):
+            yield found
+
+
+def _raw(block: Any) -> Iterator[str]:
+    if isinstance(block, str):
+        yield block
+    elif isinstance(block, dict) and block.get("type") == "tool_result":
+        content = block.get("content")
+        for one in content if isinstance(content, list) else [content]:
+            yield from _raw(one)
+    elif isinstance(block, dict) and isinstance(text := block.get("text", block.get("thinking")), str):
+        yield text
 
 
 class Words:

@@ -16,7 +16,7 @@ from tests.shell import wait_until
 
 CLIENT = ROOT / "clients" / "neovim"
 TESTS = CLIENT / "test"
-SCRIPTS = sorted(path for path in TESTS.glob("*.lua") if path.stem not in ("run", "help", "wire"))
+SCRIPTS = sorted(path for path in TESTS.glob("*.lua") if path.stem not in ("run", "help", "wire", "shown"))
 KEY = "draft:neovim"
 
 

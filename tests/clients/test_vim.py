@@ -14,7 +14,7 @@ from tests.programs import need
 
 CLIENT = ROOT / "clients" / "vim"
 TESTS = CLIENT / "test"
-SCRIPTS = sorted(path for path in TESTS.glob("*.vim") if path.stem not in ("run", "help", "wire"))
+SCRIPTS = sorted(path for path in TESTS.glob("*.vim") if path.stem not in ("run", "help", "wire", "shown"))
 SCRIPT = ["vim", "-Nu", "NONE", "-i", "NONE", "-es", "-S", str(TESTS / "run.vim")]
 KEY = "draft:vim"
 

@@ -4272,6 +4272,21 @@ MUTATIONS = [
         "_quoted(thought)",
         ("tests/exporters/test_markdown_export.py", "-k", "outline"),
     ),
+    # What a terminal shows
+    Planted(
+        "a call among the blocks of a message is shown without its arguments",
+        "cli/output.py::_block_text",
+        "return _call(block.get('name'), block.get('input'))",
+        "return _call(block.get('name'), None)",
+        ("tests/clients/test_words.py", "-k", "terminal and generated"),
+    ),
+    Planted(
+        "a message is shown without its thinking",
+        "cli/message_view.py::view",
+        "if thinking else []",
+        "if thinking and folded else []",
+        ("tests/clients/test_words.py", "-k", "terminal and generated"),
+    ),
     # The page
     Planted(
         "a search on the page shows a session as often as it has hits",

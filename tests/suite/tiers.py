@@ -80,6 +80,8 @@ TABLE: dict[str, Tier] = {
     "tests/clients/test_vim.py::test_shared_live_with_a_script": _R,
     "tests/clients/test_vscode.py::test_in_the_extension_host[live]": _R,
     "tests/clients/test_vscode.py::test_types": _R,
+    "tests/clients/test_words.py::test_exports": _R,
+    "tests/clients/test_words.py::test_the_terminal": _R,
     "tests/clients/test_words_page.py::test_what_was_said_is_shown": _R,
     "tests/daemon/test_hostile.py": _A,
     "tests/daemon/test_semantic_mode.py": _A,

@@ -27,6 +27,14 @@
   (sessiond-test-until (= (sessiond-test-times see) 1))
   (princ (sessiond-test-shown)))
 
+(defun sessiond-live-print (sessions)
+  "Print what is shown of each of SESSIONS.
+They are lists of an id and its number of messages."
+  (pcase-dolist (`(,id ,count) sessions)
+    (sessiond-test-open id)
+    (sessiond-test-until (= (sessiond-test-times sessiond-transcript-mark) count))
+    (princ (concat (sessiond-test-shown) "\f"))))
+
 (defun sessiond-live-mode-line (id words)
   "Wait until the mode line of session ID has each of WORDS; print it each time.
 WORDS are regular expressions."

@@ -1,0 +1,22 @@
+-- Writes what Neovim shows of each session, one by one, into the file that $SESSIOND_WIRE names with `.shown` behind it: the file has
+-- their ids, one a line, and how many messages each has.
+local t = require('help')
+
+return {
+  {
+    'shown',
+    function()
+      local shown = {}
+      for _, line in ipairs(vim.fn.readfile(vim.env.SESSIOND_WIRE)) do
+        local id, count = line:match('(%S+) (%d+)')
+        vim.cmd('SessiondSwitch ' .. id)
+        t.wait(id .. ' is shown', function()
+          return vim.api.nvim_buf_get_name(0) == 'sessiond://' .. id and #t.heads() == tonumber(count)
+        end)
+        vim.list_extend(shown, vim.api.nvim_buf_get_lines(0, 1, -1, false))
+        shown[#shown + 1] = '\f'
+      end
+      vim.fn.writefile(shown, vim.env.SESSIOND_WIRE .. '.shown')
+    end,
+  },
+}
