@@ -33,10 +33,33 @@
                           (plist-get info :tags) "")
                'face 'completions-annotations)))
 
+(defconst sessiond--shown-id 26
+  "So many characters of an id are shown at least.
+Those that sessiond makes are shorter, and whole.")
+
+(defun sessiond--short-ids (sessions)
+  "A hash table from the ids of SESSIONS to their beginnings.
+Each is as long as it takes to begin like no other of them."
+  (let ((short (make-hash-table :test #'equal))
+        (before ""))
+    (cl-loop
+     for (id next) on (sort (mapcar (lambda (info) (plist-get info :sessionId)) sessions)
+                            #'string<)
+     ;; Of all others, those beside it have most in common with it.
+     do (let ((size (min (length id) sessiond--shown-id)))
+          (while (and (< size (length id))
+                      (or (string-prefix-p (substring id 0 size) before)
+                          (string-prefix-p (substring id 0 size) (or next ""))))
+            (cl-incf size))
+          (puthash id (substring id 0 size) short)
+          (setq before id)))
+    short))
+
 (defun sessiond--candidates (sessions)
   "A hash table from candidates for completion to SESSIONS.
-A candidate is the title, with the id if the title is not unique."
+A candidate is the title, with how the id begins if the title is not unique."
   (let ((titles (make-hash-table :test #'equal))
+        (short (sessiond--short-ids sessions))
         (table (make-hash-table :test #'equal)))
     (dolist (info sessions)
       (cl-incf (gethash (sessiond-title info) titles 0)))
@@ -44,7 +67,7 @@ A candidate is the title, with the id if the title is not unique."
       (let ((title (sessiond-title info)))
         (puthash (if (= (gethash title titles) 1)
                      title
-                   (format "%s <%s>" title (plist-get info :sessionId)))
+                   (format "%s <%s>" title (gethash (plist-get info :sessionId) short)))
                  info table)))))
 
 (defun sessiond-read-session (prompt &optional filter)

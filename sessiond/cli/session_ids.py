@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from sessiond.cli.client import connect
-from sessiond.cli.output import note
+from sessiond.cli.output import count, note
 from sessiond.cli.pages import sessions
 from sessiond.client.blocking import Sessiond
 from sessiond.errors import BadFile, InvalidParams, SessionNotFound, Unavailable
@@ -45,7 +45,9 @@ def _resolved(client: Sessiond, named: str, by_beginning: bool) -> str:
     if (nth := _nth(named)) is not None:
         newest = sessions(client, nth, "-updatedAt", {}).sessions
         if len(newest) < nth:
-            raise InvalidParams(f"{named}: there are only {len(newest)} sessions", hint="`sessiond list` shows them")
+            raise InvalidParams(
+                f"{named}: there are only {count(len(newest), 'session')}", hint="`sessiond list` shows them"
+            )
         return newest[-1].session_id
     if not by_beginning or len(named) < _LEAST or _exists(client, named):
         return named

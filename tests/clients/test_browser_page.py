@@ -589,6 +589,44 @@ def test_the_list_is_there_before_the_libraries(web: Web) -> None:
     expect(page.locator(".message strong")).to_have_text("bold")
 
 
+def test_no_frame_of_a_long_scroll_is_blank(web: Web) -> None:
+    """As fast as a wheel goes, messages are in view: they are read before the view gets there."""
+    client = web.client()
+    client.call("session/new", sessionId="long", name="Long")
+    for begin in range(0, 2000, 500):
+        said = [{"role": "user", "content": f"{n} " + "words " * (n % 90)} for n in range(begin, begin + 500)]
+        client.call("session/append", sessionId="long", messages=said)
+    page = web.open()
+    for step in (150, 600):
+        web.show(page, "long")
+        page.wait_for_selector(".message[data-seq='2000']")
+        blank, reached = page.evaluate(SCROLLED, [step, 120])
+        assert blank == 0, step
+        assert reached < 2000 - step / 25
+        page.evaluate("location.hash = '#/'")
+
+
+SCROLLED = """([step, frames]) => new Promise((done) => {
+  const box = document.querySelector('.session .scroll')
+  const { top, bottom } = box.getBoundingClientRect()
+  let blank = 0
+  let reached = Infinity
+  const look = () => {
+    const seen = [...box.querySelectorAll('.message')].filter((one) => {
+      const place = one.getBoundingClientRect()
+      return place.bottom > top && place.top < bottom
+    })
+    if (seen.length === 0) blank++
+    reached = Math.min(reached, ...seen.map((one) => Number(one.dataset.seq)))
+    box.scrollTop -= step
+    if (--frames > 0) requestAnimationFrame(look)
+    else done([blank, reached])
+  }
+  requestAnimationFrame(look)
+})"""
+"""How many of so many frames show no message while the view moves up by `step` pixels in each, and the first seq that was seen."""
+
+
 def test_settings_say_what_they_do(web: Web) -> None:
     """The look that was chosen is there after a reload."""
     page = web.open(color_scheme="light")

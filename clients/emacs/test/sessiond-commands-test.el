@@ -34,6 +34,20 @@ OFFERED is bound to what was offered, with annotations."
                     ,choice))))
        ,@body)))
 
+(ert-deftest sessiond-commands-short-ids ()
+  "A long id is cut where no other begins so; one that sessiond makes is whole."
+  (let* ((ids '("session-20260111-143022-12"
+                "imported-11111111-2222-3333-4444-5555aaaa"
+                "imported-11111111-2222-3333-4444-5555bbbb"
+                "imported-99999999-2222-3333-4444-555555555555"))
+         (short (sessiond--short-ids
+                 (mapcar (lambda (id) (list :sessionId id)) ids))))
+    (should (equal (mapcar (lambda (id) (gethash id short)) ids)
+                   '("session-20260111-143022-12"
+                     "imported-11111111-2222-3333-4444-5555a"
+                     "imported-11111111-2222-3333-4444-5555b"
+                     "imported-99999999-2222-333")))))
+
 (sessiond-test sessiond-commands-switch
     "Switching offers all sessions, the newest first, with time, count and tags, and saves the one before."
   (sessiond-commands-test-delete-all)
