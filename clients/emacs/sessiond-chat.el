@@ -54,6 +54,7 @@
     (define-key map (kbd "C-c C-v") #'sessiond-resume)
     (define-key map (kbd "C-c C-e") #'sessiond-chat-earlier)
     (define-key map (kbd "C-c C-q") #'sessiond-close)
+    (define-key map (kbd "C-c TAB") #'sessiond-chat-unfold)
     (define-key map (kbd "C-c C-z") #'sessiond-notes)
     (define-key map [remap save-buffer] #'sessiond-save)
     (define-key map (kbd "M-n") #'sessiond-transcript-next)
@@ -253,6 +254,11 @@ ON-ERROR is as in `sessiond-request'."
              (not (eq this-command 'sessiond-chat-earlier)))
     (sessiond-chat-earlier)))
 
+(defun sessiond-chat-unfold ()
+  "Show all of the message at point, or fold what is long in it again."
+  (interactive nil sessiond-chat-mode)
+  (sessiond-transcript-unfold (point) t))
+
 (defun sessiond-chat--seek ()
   "Go to the requested message, reading as far back as needed."
   (let ((oldest (sessiond-transcript-oldest)))
@@ -264,8 +270,11 @@ ON-ERROR is as in `sessiond-request'."
   "Go to the requested message, which is shown now."
   (when-let* ((position (sessiond-transcript-position sessiond-chat--target)))
     (goto-char position)
+    (sessiond-transcript-unfold position)
+    ;; At the top, so that the text is seen and not the heading alone.
     (dolist (window (get-buffer-window-list nil nil t))
-      (set-window-point window position))
+      (set-window-point window position)
+      (set-window-start window position))
     (setq sessiond-chat--target nil)))
 
 

@@ -202,7 +202,8 @@ point, or all."
                                      ,@(and seq `(:atSeq ,seq)))))
            (info (plist-get result :session)))
       (sessiond-chat-open (plist-get info :sessionId))
-      (message "Forked with %s messages" (plist-get info :messageCount)))))
+      (let ((count (plist-get info :messageCount)))
+        (message "Forked with %s message%s" count (if (eql count 1) "" "s"))))))
 
 (declare-function term-mode "term")
 (declare-function term-char-mode "term")

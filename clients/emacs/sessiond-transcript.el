@@ -108,6 +108,47 @@
                       'face 'sessiond-detail)
           "\n"))
 
+(defconst sessiond-transcript--lines 8
+  "So many lines of a tool's output are shown while it is folded.")
+
+(defconst sessiond-transcript--columns 200
+  "So many characters of a call's line are shown while it is folded.")
+
+(defun sessiond-transcript--folded (text shown)
+  "TEXT, of which only the first SHOWN characters are seen until it is unfolded.
+The rest is there for everything that reads the buffer."
+  (if (>= (+ shown 40) (length text))
+      text
+    (concat (substring text 0 shown)
+            (propertize (substring text shown)
+                        'sessiond-fold t 'invisible 'sessiond-fold))))
+
+(defun sessiond-transcript--first-lines (text)
+  "The number of characters that the first lines of TEXT have."
+  (let ((end 0))
+    (dotimes (_ sessiond-transcript--lines)
+      (when end
+        (setq end (string-search "\n" text (if (zerop end) 0 (1+ end))))))
+    (or end (length text))))
+
+(defun sessiond-transcript-unfold (position &optional toggle)
+  "Unfold the message at POSITION.  With TOGGLE fold it, if it is unfolded."
+  (when-let* ((id (get-text-property position 'sessiond-id))
+              (bounds (sessiond-transcript--find id)))
+    (let* ((first (text-property-any (car bounds) (cdr bounds) 'sessiond-fold t))
+           (fold (and toggle first (not (get-text-property first 'invisible))))
+           (at first))
+      (with-silent-modifications
+        (while at
+          (let ((end (next-single-property-change at 'sessiond-fold nil (cdr bounds))))
+            (put-text-property at end 'invisible (and fold 'sessiond-fold))
+            (setq at (text-property-any end (cdr bounds) 'sessiond-fold t))))))))
+
+(defun sessiond-transcript--unfold-found ()
+  "Unfold the message that a search in the buffer has ended in."
+  (when (get-text-property (point) 'sessiond-fold)
+    (sessiond-transcript-unfold (point))))
+
 (defun sessiond-transcript--thinking (message)
   "The thinking of MESSAGE, before its content; empty without any."
   (let ((thinking (plist-get message :thinking)))
@@ -122,8 +163,10 @@
    "\n"
    (propertize
     (mapconcat (lambda (call)
-                 (concat (sessiond-call-text (plist-get call :name)
-                                             (plist-get call :arguments))
+                 (concat (sessiond-transcript--folded
+                          (sessiond-call-text (plist-get call :name)
+                                              (plist-get call :arguments))
+                          sessiond-transcript--columns)
                          "\n"))
                (plist-get message :toolCalls) "")
     'face 'sessiond-detail)
@@ -132,6 +175,7 @@
 (defun sessiond-transcript--string (message)
   "MESSAGE as shown in the buffer."
   (let* ((status (plist-get message :status))
+         (text (sessiond-content-text (plist-get message :content)))
          (string (concat
                   (propertize (sessiond-transcript--heading
                                (or (plist-get message :role) "?")
@@ -143,7 +187,10 @@
                               'sessiond-time (plist-get message :timestamp))
                   (propertize (sessiond-transcript--thinking message)
                               'sessiond-part 'thinking)
-                  (propertize (sessiond-content-text (plist-get message :content))
+                  (propertize (if (equal (plist-get message :role) "tool")
+                                  (sessiond-transcript--folded
+                                   text (sessiond-transcript--first-lines text))
+                                text)
                               'sessiond-part 'text)
                   (propertize (sessiond-transcript--tail message)
                               'sessiond-part 'tail))))
@@ -216,7 +263,10 @@
   (setq sessiond-transcript--start (point-marker)
         sessiond-transcript--end (copy-marker (point) t)
         sessiond-transcript--seqs (make-hash-table :test #'equal)
-        sessiond-transcript--more nil))
+        sessiond-transcript--more nil)
+  (add-to-invisibility-spec '(sessiond-fold . t))
+  (setq-local search-invisible t)
+  (add-hook 'isearch-mode-end-hook #'sessiond-transcript--unfold-found nil t))
 
 (defun sessiond-transcript-reset (messages more)
   "Show MESSAGES, oldest first, and nothing else.

@@ -150,5 +150,36 @@
   (should (equal (sessiond-title '(:name " " :sessionId "lisp/session-1")) "lisp/1"))
   (should (equal (sessiond-mode-line "100%") "[100%%:?] offline")))
 
+(ert-deftest sessiond-transcript-folds ()
+  "Long calls and outputs are folded; all of them is in the buffer, and seen after unfolding."
+  (with-temp-buffer
+    (sessiond-transcript-setup)
+    (let ((lines (mapconcat (lambda (n) (format "line %d" n)) (number-sequence 1 30) "\n")))
+      (sessiond-transcript-reset
+       `((:id "a" :seq 1 :role "assistant" :timestamp "" :content "said"
+          :toolCalls [(:id "c" :name "write" :arguments ,(concat (make-string 300 ?x) "end"))])
+         (:id "b" :seq 2 :role "tool" :timestamp "" :content ,lines)
+         (:id "c" :seq 3 :role "user" :timestamp "" :content ,lines))
+       nil))
+    (let ((seen (lambda (text nth)
+                  (goto-char (point-min))
+                  (search-forward text nil nil nth)
+                  (not (invisible-p (1- (point)))))))
+      (should (funcall seen "said" 1))
+      (should-not (funcall seen "end" 1))
+      (should (funcall seen "line 8" 1))
+      (should-not (funcall seen "line 30" 1))
+      (should (funcall seen "line 30" 2))
+      (sessiond-transcript-unfold (sessiond-transcript-position 2))
+      (should (funcall seen "line 30" 1))
+      (should-not (funcall seen "end" 1))
+      (sessiond-transcript-unfold (sessiond-transcript-position 2) t)
+      (should-not (funcall seen "line 30" 1))
+      ;; What a search in the buffer ends in is unfolded.
+      (funcall seen "end" 1)
+      (backward-char)
+      (run-hooks 'isearch-mode-end-hook)
+      (should (funcall seen "end" 1)))))
+
 (provide 'sessiond-transcript-test)
 ;;; sessiond-transcript-test.el ends here
