@@ -26,6 +26,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
+        print(error.format_message(), file=sys.stderr)
+        return EX_USAGE
     except click.UsageError as error:
         asked = error.ctx.command_path if error.ctx is not None else APP
         return complain(error.format_message(), f"{asked} --help", EX_USAGE)

@@ -11,7 +11,8 @@ GAP = 2
 
 
 class Column(NamedTuple):
-    """Widths are in terminal cells. `least`: how narrow it may be cut (0: not at all); `most`: how wide it may get.
+    """Widths are in terminal cells. `least`: how narrow it may be cut (0: not at all); `most`: how wide it may get; `before_others`:
+    how wide it is before columns of a higher rank have room.
 
     Columns of `rank` 0 are always shown; those of the highest rank are dropped first. `dull`: a value that says nothing
     when all rows have it. `keep_end`: show the end of a long value, as for paths.
@@ -21,6 +22,7 @@ class Column(NamedTuple):
     code: str = ""
     right: bool = False
     least: int = 0
+    before_others: int = 0
     most: int = 1000
     rank: int = 0
     dull: str = ""
@@ -46,7 +48,10 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int,
 
 def _those_with_room(columns: Sequence[Column], natural: list[int], shown: list[int], width: int) -> list[int]:
     def needed() -> int:
-        return sum(min(natural[n], columns[n].least or natural[n]) + GAP for n in shown) - GAP
+        return (
+            sum(min(natural[n], max(columns[n].least, columns[n].before_others) or natural[n]) + GAP for n in shown)
+            - GAP
+        )
 
     while needed() > width and (worst := max(shown, key=lambda n: (columns[n].rank, n))) and columns[worst].rank:
         shown = [n for n in shown if n != worst]
@@ -54,11 +59,12 @@ def _those_with_room(columns: Sequence[Column], natural: list[int], shown: list[
 
 
 def _shrunk(columns: Sequence[Column], natural: list[int], shown: list[int], width: int) -> dict[int, int]:
-    """Takes one cell at a time from the widest column that may be cut."""
+    """Takes one cell at a time from the widest column that may be cut, at last from those that have room before others."""
     widths = {n: natural[n] for n in shown}
     over = sum(widths.values()) + GAP * (len(shown) - 1) - width
     while over > 0:
-        can = [n for n in shown if columns[n].least and widths[n] > columns[n].least]
+        can = [n for n in shown if columns[n].least and widths[n] > max(columns[n].least, columns[n].before_others)]
+        can = can or [n for n in shown if columns[n].least and widths[n] > columns[n].least]
         if not can:
             break
         widths[max(can, key=lambda n: widths[n])] -= 1

@@ -7,7 +7,7 @@ message itself. The output is clean: no text can colour or retitle a terminal, o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, TextIO
 
 from sessiond.cli.output import content_text, in_place, local_time, one_line
@@ -29,9 +29,12 @@ class Line(NamedTuple):
 
 
 def grouped(out: TextIO, client: Sessiond, hits: list[Hit], paint: Paint, before: int, after: int) -> None:
-    """For people: consecutive hits in one session are grouped under its name."""
+    """For people: the hits in one session are grouped under its name, where the best of them is."""
     last = None
+    by_session: dict[str, list[Hit]] = {}
     for hit in hits:
+        by_session.setdefault(hit.session_id, []).append(hit)
+    for hit in chain.from_iterable(by_session.values()):
         if hit.session_id != last:
             if last is not None:
                 out.write("\n")

@@ -9,7 +9,7 @@ from sessiond.cli.output import one_line
 from sessiond.cli.terminal import DIM, SESSION, Paint, columns, pager
 
 _COLUMNS = (
-    Column("name", least=12, most=48),
+    Column("name", least=12, before_others=28, most=48),
     Column("id", SESSION),
     Column("messages", right=True, rank=1),
     Column("changed", DIM),

@@ -8,6 +8,7 @@ import click
 
 from sessiond.cli import vscode
 from sessiond.cli.editors import overview
+from sessiond.cli.output import note
 from sessiond.cli.setup_lines import FILES, LINES, NEW, configuration_file, lines_for, missing_lines
 from sessiond.endpoint import client_folder
 
@@ -63,4 +64,10 @@ def command(editor: str | None, mcp: bool, write: bool) -> int:
         file.write(b"" if path.stat().st_size else before)
         file.write((b"\n" if before and not before.endswith(b"\n") else b"") + added)
     print(f"added to {path}")
+    if editor in _BEGIN:
+        note(f"start it again, then: {_BEGIN[editor]}")
     return 0
+
+
+_BEGIN = {"emacs": "M-x sessiond-switch", "vim": ":SessiondSwitch", "neovim": ":SessiondSwitch"}
+"""Shows a session."""

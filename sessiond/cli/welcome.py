@@ -43,7 +43,7 @@ def command() -> int:
     else:
         _offer(tools)
     say()
-    _say_next(found_editors())
+    _say_next(found_editors(), imported=_has_sessions(where))
     return 0
 
 
@@ -108,11 +108,11 @@ def _say_what_is_here(where: Places, tools: Sequence[Tool]) -> None:
         say(f"Other tools' files on this machine: {_listed(tools)}. To import what is new: sessiond import")
 
 
-def _say_next(editors: Sequence[Editor]) -> None:
+def _say_next(editors: Sequence[Editor], *, imported: bool) -> None:
     if editors:
         say(f"Editors here that can share sessions: {', '.join(one.title for one in editors)}. See: sessiond setup")
     say("Next:")
-    for line in first_steps():
+    for line in first_steps(imported=imported):
         say(line)
     say()
     say(NO_MODEL)

@@ -48,6 +48,18 @@ def test_list_shows_what_people_choose_by(shell: Shell) -> None:
         assert "folder" not in listing(shell, "60")[0]
 
 
+def test_names_have_room_before_other_columns(shell: Shell) -> None:
+    """A list is read by names: a model and a folder are left out before a name is cut to a few characters."""
+    names = [f"A name that is long enough to tell sessions apart {n}" for n in range(2)]
+    for n, name in enumerate(names):
+        made = ("--model", "claude-opus-5-20260801", "--cwd", "/srv/projects/parser")
+        shell("new", "--id", f"imported-1111-2222-3333-444{n}", "--name", name, *made)
+    for width in (80, 100, 120):
+        heading, *rows = listing(shell, str(width))
+        assert all(heading.index("id ") >= 28 for _ in rows), (width, heading)
+    assert "folder" not in listing(shell, "80")[0] and "model" in listing(shell, "120")[0]
+
+
 def test_list_sorts(shell: Shell) -> None:
     """By any key, either way; the protocol's words are taken too, others are a usage error."""
     for session_id, name, count in (("a", "zebra", 1), ("b", "ape", 3), ("c", "Lion", 2)):

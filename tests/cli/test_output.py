@@ -201,9 +201,10 @@ def test_hits_of_several_sessions_stand_apart() -> None:
         hit("one", [[0, 3]], name="N"),
         hit("two", [[0, 3]], messageId=None),
         hit("three", [[0, 5]], sessionId="t", messageId=None, seq=None),
+        hit("four", [[0, 4]]),
     ]
     layout.grouped(out, Answers({}).client, msgspec.convert(hits, list[Hit]), Paint(False), 0, 0)
-    assert out.text == "s  N\n#3  user\n  one\n#3  note\n  two\n\nt\nname\n  three\n"
+    assert out.text == "s  N\n#3  user\n  one\n#3  note\n  two\n#3  user\n  four\n\nt\nname\n  three\n"
 
 
 class Written:

@@ -18,6 +18,8 @@ def write(shell: Shell, editor: str) -> Path:
     """The file that it was added to."""
     done = shell("setup", editor, "--write")
     assert done.code == 0, done
+    if editor in ("emacs", "vim", "neovim") and done.out.startswith("added"):
+        assert "start it again, then: " in done.err and "witch" in done.err
     return Path(done.out.removeprefix("added to ").strip())
 
 

@@ -38,6 +38,7 @@ from sessiond.client.daemon_types import Address, Status
 from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable, InvalidParams
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
+from tests.shell import Shell
 
 
 def run(monkeypatch: pytest.MonkeyPatch, module: Any, answers: Answers, *arguments: str) -> Result:
@@ -213,7 +214,7 @@ def test_an_empty_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Answers({"session/list": [{"sessions": [], "nextCursor": None}]})
     assert run(monkeypatch, listing, answers).output == ""
     monkeypatch.setattr(listing, "for_people", lambda: True)
-    assert "sessiond import PATH" in run(monkeypatch, listing, answers).output
+    assert "sessiond import (what your tools have kept)" in run(monkeypatch, listing, answers).output
     assert run(monkeypatch, listing, answers, "--tag", "x").stdout == "no matching sessions\n"
 
 
@@ -446,3 +447,11 @@ def test_a_taken_port_is_avoided_unless_it_was_asked_for() -> None:
     with pytest.raises(AlreadyExists):
         web._listen(taken, 5000)
     assert [params["port"] for _, params in taken.asked] == [5000]
+
+
+def test_a_group_without_a_command_shows_its_help(shell: Shell) -> None:
+    """With its lines, on standard error: nothing was done."""
+    for group in ("follow", "store", "service"):
+        done = shell(group)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == shell(group, "--help").out

@@ -74,6 +74,7 @@ def test_what_was_found_is_imported_if_wanted(user: Shell) -> None:
     code, shown = types(user, "")
     assert code == 0
     assert "has 1 session" in shown
+    assert "sessiond follow on" in shown and "bring in what your tools have kept" not in shown
     assert "[y/N]" not in shown
 
 

@@ -181,6 +181,9 @@ def test_hits_are_grouped(web: Web) -> None:
     expect(page.locator("[aria-current=location]")).to_contain_text("a needle, 4")
     assert page.locator("#list [aria-current]").count() == 2
     accessible(page)
+    page.locator(".session .scroll").focus()
+    page.keyboard.press("[")
+    expect(page.locator("[aria-current=location]")).to_contain_text("a needle, 3")
 
 
 def test_a_name_that_matches_is_the_sessions_row(web: Web) -> None:
@@ -245,6 +248,13 @@ def test_ways_of_searching(web: Web) -> None:
     press(page, "Words")
     expect(page.locator("#found")).to_have_text("0 found")
     accessible(page)
+    page.fill("#query", "error")
+    expect(page.locator("a.hit")).to_have_count(2)
+    page.fill("#query", "error (")
+    press(page, "Pattern")
+    expect(page.locator("#found")).to_contain_text("missing )")
+    expect(page.locator("a.hit")).to_have_count(0)
+    page.fill("#query", "error")
     press(page, "Meaning")
     expect(page.locator("#found")).not_to_have_text("0 found")  # or what to install
 

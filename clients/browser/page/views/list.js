@@ -107,7 +107,10 @@ export class ListView {
       if (generation === this.#generation) this.#show(result)
     } catch (error) {
       if (abort.signal.aborted || error.kind === 'disconnected') return
-      this.found.textContent = [error.message, error.hint].filter(Boolean).join(': ')
+      this.rows.replaceChildren() // what an earlier search found is no answer to this one
+      this.more.hidden = true
+      const message = error.message.replace(/^(query|mode): /, '') // the names of parameters
+      this.found.textContent = [message, error.hint].filter(Boolean).join(': ')
     }
   }
 
@@ -181,6 +184,7 @@ export class ListView {
     this.#day = ''
     this.last = this.#query === '' ? JSON.stringify(result.sessions.map(shownOf)) : null
     this.#add(result)
+    if (this.#query === '' && this.timeline.open) this.#count()
     if (this.#query !== '') this.found.textContent = `${result.total.toLocaleString()} found${result.incomplete ? ' so far: the index is being built' : ''}`
     else if (result.sessions.length > 0) this.found.replaceChildren()
     else if (Object.keys(this.#wanted()).length > 0) this.found.textContent = 'No sessions here.'

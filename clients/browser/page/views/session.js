@@ -12,6 +12,7 @@ import { resumeIn } from './resume.js'
 import { ScrollWindow } from './scroll.js'
 
 const FORMATS = { markdown: 'md', html: 'html', org: 'org', text: 'txt', json: 'json', jsonl: 'jsonl' }
+const DRAFT = 'draft:'
 const LAST = 80 // messages to begin with
 
 export class SessionView {
@@ -64,6 +65,7 @@ export class SessionView {
     for (const one of this.element.querySelectorAll('.pointed')) one.classList.remove('pointed')
     article.classList.add('pointed')
     article.focus({ preventScroll: true })
+    this.#app.list.mark(this.sessionId, seq)
   }
 
   /** The next or previous message, or the first or last one, gets the focus. */
@@ -225,7 +227,7 @@ export class SessionView {
 
   // Notes and state, next to the conversation; state is shown as its JSON.
   #fillAside() {
-    const keys = Object.keys(this.#state)
+    const keys = Object.keys(this.#state).filter((key) => !key.startsWith(DRAFT)) // what somebody is typing in an editor
     this.aside.hidden = this.#notes.length === 0 && keys.length === 0
     const parts = [this.#notes.length && `${this.#notes.length} ${this.#notes.length === 1 ? 'note' : 'notes'}`, keys.length && `state: ${keys.map((key) => oneLine(key, 30)).join(', ')}`]
     const inside = h('div', { class: 'inside' })
@@ -295,7 +297,7 @@ export class SessionView {
 
   #fork() {
     const { info } = this.#room
-    const count = info.messageCount === 1 ? 'its one message' : `its ${info.messageCount.toLocaleString()} messages`
+    const count = info.messageCount === 1 ? 'the one message' : `the ${info.messageCount.toLocaleString()} messages`
     return ask({
       title: 'Fork', yes: 'Fork', fields: [h('p', {}, `A new session that begins with ${count} of “${nameOf(info)}” and goes its own way from there.`), field('Name', 'name', '', 'optional')],
       work: async (data) => {
