@@ -39,7 +39,7 @@ Those that sessiond makes are shorter, and whole.")
 
 (defun sessiond--short-ids (sessions)
   "A hash table from the ids of SESSIONS to their beginnings.
-Each is as long as it takes to begin like no other of them."
+Each is just long enough that none of the others begins with it."
   (let ((short (make-hash-table :test #'equal))
         (before ""))
     (cl-loop

@@ -90,7 +90,7 @@ def made_up(messages: list[dict[str, Any]], shown: str, ordered: bool) -> Iterat
 
 
 def real(messages: list[dict[str, Any]], shown: str, marked_up: bool) -> Iterator[str]:
-    """Every text of every message, each behind the one before it."""
+    """Every text of every message, in order."""
     everything, place = letters(shown), 0
     for message in messages:
         for text in texts(message, marked_up=marked_up):
@@ -102,7 +102,7 @@ def real(messages: list[dict[str, Any]], shown: str, marked_up: bool) -> Iterato
 
 
 def within(messages: list[dict[str, Any]], found: list[str]) -> Iterator[str]:
-    """`found`, with the words of each message in the order of the alphabet."""
+    """`found`, with the words of each message sorted."""
     for message in messages:
         count = len(words_of(message))
         yield from sorted(found[:count])

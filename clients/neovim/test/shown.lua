@@ -1,5 +1,5 @@
--- Writes what Neovim shows of each session, one by one, into the file that $SESSIOND_WIRE names with `.shown` behind it: the file has
--- their ids, one a line, and how many messages each has.
+-- Writes what Neovim shows of each session into $SESSIOND_WIRE.shown. $SESSIOND_WIRE names a file that lists the sessions, one a line:
+-- the id and how many messages it has.
 local t = require('help')
 
 return {

@@ -1,8 +1,8 @@
 vim9script
 import './help.vim' as t
 
-# Writes what Vim shows of each session, one by one, into the file that $SESSIOND_WIRE names with `.shown` behind it: the file has their
-# ids, one a line, and how many messages each has.
+# Writes what Vim shows of each session into $SESSIOND_WIRE.shown. $SESSIOND_WIRE names a file that lists the sessions, one a line: the id
+# and how many messages it has.
 
 def g:Test_shown()
   var shown: list<string> = []

@@ -28,7 +28,7 @@ local function describe(session)
   return (table.concat(parts, ' · '):gsub('%c+', ' '))
 end
 
--- A function from an id to its beginning, as far as no other of these sessions' ids begins so.
+-- A function from an id to its beginning, just long enough that none of the other sessions' ids begins with it.
 local function shortener(sessions)
   local ids = vim.tbl_map(function(session)
     return session.sessionId
@@ -49,7 +49,7 @@ local function shortener(sessions)
   end
 end
 
--- What the words of a search are looked for in.
+-- The text in which words are looked for.
 local function searched(session)
   return session.sessionId .. '  ' .. describe(session)
 end
@@ -116,7 +116,7 @@ function M.complete(lead, line, pos)
   return found
 end
 
--- Whether nobody has put another menu in place of Neovim's own, which prints all of its lines before it asks.
+-- Whether the menu is Neovim's own, which prints all of its lines before it asks.
 local function is_plain_menu()
   return debug.getinfo(vim.ui.select, 'S').source:find('vim/ui.lua', 1, true) ~= nil
 end

@@ -29,7 +29,7 @@ def Describe(session: any): string
   return substitute(join(parts, ' · '), '[[:cntrl:]]\+', ' ', 'g')
 enddef
 
-# Each id -> its beginning, as far as no other of these sessions' ids begins so.
+# Each id -> its beginning, just long enough that none of the other sessions' ids begins with it.
 def Shortened(sessions: list<any>): dict<string>
   var ids: list<string> = sort(mapnew(sessions, (_, session) => session.sessionId))
   var short: dict<string> = {}
@@ -50,7 +50,7 @@ def Shortened(sessions: list<any>): dict<string>
   return short
 enddef
 
-# What the words of a search are looked for in.
+# The text in which words are looked for.
 def Searched(session: any): string
   return tolower(session.sessionId .. '  ' .. Describe(session))
 enddef
