@@ -139,22 +139,20 @@ def _block_text(block: Any) -> str:
         return _call(block.get("name"), block.get("input"))
     if kind == "tool_result" and "content" in block:
         return content_text(block["content"])
-    if kind in _PICTURES:
-        return _picture(kind, block)
-    rest = {key: value for key, value in block.items() if key != "type"}
-    return f"[{kind}] {_one_value(rest)}" if rest else f"[{kind}]"
+    return _other_text(kind, block)
 
 
 _TEXTS = ("text", "input_text", "output_text")
-_PICTURES = ("image", "image_url", "input_image")
 
 
-def _picture(kind: str, block: dict[str, Any]) -> str:
-    """Where it is, unless the session contains it."""
-    source = block.get("source")
-    where = block.get("image_url") or (source if isinstance(source, dict) else block).get("url")
-    url = where.get("url") if isinstance(where, dict) else where
-    return f"[{kind}: {url}]" if isinstance(url, str) and url.startswith("http") else f"[{kind}]"
+def _other_text(kind: Any, block: dict[str, Any]) -> str:
+    """Of a picture where it is, unless the session contains it; of anything else all that it has."""
+    from sessiond.exporters.turns import IMAGES, image_in  # as in `parts_of`
+
+    if kind in IMAGES and (image := image_in(block)) is not None:
+        return f"[{kind}: {image.url}]" if image.url else f"[{kind}]"
+    rest = {key: value for key, value in block.items() if key != "type"}
+    return f"[{kind}] {_one_value(rest)}" if rest else f"[{kind}]"
 
 
 def _call(name: Any, arguments: Any) -> str:

@@ -30,7 +30,7 @@ MARKS = (
     ("superseded", "an earlier form"),
 )
 """Metadata of a message -> words."""
-_IMAGES = ("image", "image_url", "input_image")
+IMAGES = ("image", "image_url", "input_image")
 
 
 def readable(text: str) -> str:
@@ -188,12 +188,13 @@ def _piece(block: Any) -> TextBlock | Image | Other:
     kind = str(block.get("type") or "block")
     if isinstance(block.get("text"), str) and kind in ("text", "input_text", "output_text"):
         return TextBlock(readable(block["text"]))
-    if kind in _IMAGES:
-        return _image(block) or Other(one_line(kind), block)
+    if kind in IMAGES:
+        return image_in(block) or Other(one_line(kind), block)
     return Other(one_line(kind), block)
 
 
-def _image(block: JsonObject) -> Image | None:
+def image_in(block: JsonObject) -> Image | None:
+    """The picture in a block of one of the kinds that tools write; None if it has neither data nor an address."""
     source = block.get("source", block)
     url = block.get("image_url") or block.get("url")
     if isinstance(url, dict):

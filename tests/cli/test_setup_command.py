@@ -19,7 +19,7 @@ def write(shell: Shell, editor: str) -> Path:
     done = shell("setup", editor, "--write")
     assert done.code == 0, done
     if editor in ("emacs", "vim", "neovim") and done.out.startswith("added"):
-        assert "start it again, then: " in done.err and "witch" in done.err
+        assert "start it again, then: " in done.err and "switch" in done.err.lower()
     return Path(done.out.removeprefix("added to ").strip())
 
 

@@ -252,7 +252,7 @@ async def test_a_store_with_a_problem_settles_its_trash_another_time(house: Hous
 async def test_a_session_that_goes_before_it_is_listed_is_left_out(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The list has the others, and a session that is gone is no defect to be reported."""
+    """The others are listed, and nothing is logged about the one that has gone."""
     for name in ("a", "b"):
         session = await begun(house.store, name, 1)
         await house.store.commit(session, [created(name)])

@@ -242,8 +242,8 @@ async def test_what_waits_in_the_journal_is_not_struck_out(house: House) -> None
 
 @pytest.mark.parametrize("written", [True, False])
 async def test_an_entry_of_the_trash_stays_if_somebody_writes_the_file_meanwhile(written: bool) -> None:
-    """A delete that failed left the session alive and in the trash. What its next save wrote is no longer all that the file
-    says, so nothing proves that the entry is of no use.
+    """A delete that failed left the session alive with a copy in the trash. Somebody has written to the file since our last save,
+    so we cannot tell whether that copy is still needed.
     """
     house = House(CrashFS(), "/home")
     await house.open()

@@ -112,6 +112,8 @@ TABLE: dict[str, Tier] = {
     "tests/importers/test_databases_in_use.py": _R,
     "tests/importers/test_databases_that_grow.py": _R,
     "tests/importers/test_files_that_grow.py": _R,
+    "tests/importers/test_reads_on.py::test_random_lives[pi]": _A,
+    "tests/importers/test_reads_on.py::test_random_lives[qwen]": _A,
     "tests/importers/test_said_less.py": _R,
     "tests/importers/test_said_less.py::test_each_tool_changes_everything": _A,
     "tests/importers/test_taken_away.py": _R,

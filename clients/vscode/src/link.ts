@@ -69,7 +69,7 @@ async function spawned(command: Command, log: vscode.LogOutputChannel): Promise<
     try {
         await once(child, 'spawn');
     } catch (error) {
-        throw new Failure('noProgram', `there is no program '${command.path}'`, 'install sessiond, or set sessiond.path', { cause: error });
+        throw new Failure('noProgram', `program '${command.path}' not found`, 'install sessiond, or set sessiond.path', { cause: error });
     }
     return child;
 }

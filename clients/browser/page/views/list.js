@@ -25,6 +25,7 @@ export class ListView {
   #generation = 0
   #stale = false // something in it may be new
   #later = null
+  #counted = '' // the ids of the first page when the months were counted
   current = [null, null] // session and seq
   known = {} // filter -> values that were seen
 
@@ -107,7 +108,7 @@ export class ListView {
       if (generation === this.#generation) this.#show(result)
     } catch (error) {
       if (abort.signal.aborted || error.kind === 'disconnected') return
-      this.rows.replaceChildren() // what an earlier search found is no answer to this one
+      this.rows.replaceChildren() // the hits of the previous search
       this.more.hidden = true
       const message = error.message.replace(/^(query|mode): /, '') // the names of parameters
       this.found.textContent = [message, error.hint].filter(Boolean).join(': ')
@@ -184,7 +185,7 @@ export class ListView {
     this.#day = ''
     this.last = this.#query === '' ? JSON.stringify(result.sessions.map(shownOf)) : null
     this.#add(result)
-    if (this.#query === '' && this.timeline.open) this.#count()
+    if (this.#query === '' && this.timeline.open) this.#countAgain(result.sessions)
     if (this.#query !== '') this.found.textContent = `${result.total.toLocaleString()} found${result.incomplete ? ' so far: the index is being built' : ''}`
     else if (result.sessions.length > 0) this.found.replaceChildren()
     else if (Object.keys(this.#wanted()).length > 0) this.found.textContent = 'No sessions here.'
@@ -273,6 +274,13 @@ export class ListView {
     else this.#filter = { ...this.#filter, [name]: value }
     this.#soon()
     if (this.timeline.open && name !== 'role') this.#count()
+  }
+
+  // Only when a session came or went: counting reads the whole list, and a session that grows changes its row all the time.
+  #countAgain(sessions) {
+    const ids = sessions.map((session) => session.sessionId).sort().join()
+    if (ids !== this.#counted) this.#count()
+    this.#counted = ids
   }
 
   // How many sessions each month has, as bars to press.

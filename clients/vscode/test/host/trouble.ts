@@ -52,15 +52,15 @@ describe('trouble', () => {
         await useRelay(['no-such-sessiond']);
         willType('new one');
         await run('new');
-        await hears("No new session: there is no program 'no-such-sessiond' (install sessiond, or set sessiond.path)");
+        await hears("No new session: program 'no-such-sessiond' not found (install sessiond, or set sessiond.path)");
         await join_('x');
         await status('x:0 offline');
         await say('x', 'これは残る');
-        await hears('Not sent: there is no program');
+        await hears("Not sent: program 'no-such-sessiond' not found");
         await drafted('x', 'これは残る');
         const { tree } = await parts();
         assert.deepEqual(await tree.getChildren(), []);
-        assert.match(tree.view.message!, /there is no program/);
+        assert.match(tree.view.message!, /program 'no-such-sessiond' not found/);
     });
 
     it('no daemon can be started', async () => {
