@@ -102,15 +102,21 @@ def words_of(message: dict[str, Any]) -> list[str]:
     return words([message.get("thinking"), message["content"], calls])
 
 
-def texts(message: dict[str, Any], *, marked_up: bool = True) -> Iterator[str]:
-    """The letters of its texts in order: its thinking, and what its content is made of. `marked_up`: with the letters of markup."""
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""What tells a terminal a colour, a place, a picture. A client shows it as letters or leaves it out."""
+
+
+def texts(message: dict[str, Any], *, marked_up: bool = True) -> Iterator[tuple[str, ...]]:
+    """The letters of its texts in order: its thinking, and what its content is made of; each as clients may show it. `marked_up`:
+    with the letters of markup.
+    """
     blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
-    said = [one for block in blocks for one in _raw(block)]
+    said = [str(message.get("thinking") or ""), *(one for block in blocks for one in _raw(block))]
     if not marked_up and message["role"] != "tool":
         said = [piece for one in said for piece in _plain(_PARSER.parse(one))]
-    for text in (str(message.get("thinking") or ""), *said):
+    for text in said:
         if found := letters(text):
-            yield found
+            yield found, letters(_SEQUENCE.sub("", text))
 
 
 def _raw(block: Any) -> Iterator[str]:

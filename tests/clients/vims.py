@@ -130,12 +130,14 @@ def neovims() -> list[tuple[str, str]]:
     return sorted(found.values(), key=lambda one: one[1])
 
 
-def run_script(at: House, command: list[str], test: Path, wire: Path | None = None) -> str:
+def run_script(
+    at: House, command: list[str], test: Path, wire: Path | None = None, *, deadline: float = DEADLINE_S
+) -> str:
     """Run an editor's test file in that editor; the results, one a line. AssertionError with all that it said unless all is well."""
     result = at.path / "result"
     env = {**at.env, "SESSIOND_TEST": str(test), "SESSIOND_RESULT": str(result), "SESSIOND_WIRE": str(wire or "")}
     done = subprocess.run(
-        ["timeout", "-s", "KILL", str(DEADLINE_S), *command],
+        ["timeout", "-s", "KILL", str(deadline), *command],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=env,

@@ -32,8 +32,10 @@
 They are lists of an id and its number of messages."
   (pcase-dolist (`(,id ,count) sessions)
     (sessiond-test-open id)
-    (sessiond-test-until (= (sessiond-test-times sessiond-transcript-mark) count))
-    (princ (concat (sessiond-test-shown) "\f"))))
+    (sessiond-chat-earlier t)
+    (sessiond-test-until (= (hash-table-count sessiond-transcript--seqs) count))
+    (princ (concat (sessiond-test-shown) "\f"))
+    (kill-buffer)))
 
 (defun sessiond-live-mode-line (id words)
   "Wait until the mode line of session ID has each of WORDS; print it each time.
