@@ -63,7 +63,13 @@ def _failed(error: SessiondError) -> int:
     if isinstance(error, DaemonUnreachable):  # the message of most says what to do
         return complain(error.message, error.hint, EX_UNAVAILABLE)
     own = type(error) is SessiondError  # of a command itself, or of a kind that only a later daemon knows
-    return complain(error.message, error.hint if own else next_step(error.kind, error.hint), EX_FAILED)
+    return complain(_typed(error), error.hint if own else next_step(error.kind, error.hint), EX_FAILED)
+
+
+def _typed(error: SessiondError) -> str:
+    """The message without the names that the wire has for what was typed."""
+    field = error.data.get("field")
+    return error.message.removeprefix(f"{field}: ") if field in ("mode", "query") else error.message
 
 
 def complain(message: str, hint: str | None, code: int) -> int:

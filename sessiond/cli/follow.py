@@ -115,7 +115,7 @@ def _show(answer: Answer[Followed], *, as_json: bool) -> None:
         for place in followed.places
     ]
     if rows:
-        table(("TOOL", "PLACE", "CAME IN", "LAST"), rows)
+        table(("TOOL", "PLACE", "NEW OR CHANGED", "LAST"), rows)
     else:
         say("none of their folders exists yet; they are looked for every 10 s")
     for place in followed.places:

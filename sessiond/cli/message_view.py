@@ -18,7 +18,8 @@ def view(message: dict[str, Any], paint: Paint, *, folded: bool) -> str:
         thinking, text = _first(thinking, paint), _first(text, paint) if message.get("role") == "tool" else text
         calls = [one_line(call, BRIEF) for call in calls]
     thought = [paint("(thinking)", DIM), *(paint(line, DIM) for line in thinking.split("\n")), ""] if thinking else []
-    return "\n".join([paint(head, ROLE), *thought, text, *(paint(call, DIM) for call in calls)])
+    said = [text] if text or not calls else []
+    return "\n".join([paint(head, ROLE), *thought, *said, *(paint(call, DIM) for call in calls)])
 
 
 def _first(text: str, paint: Paint) -> str:

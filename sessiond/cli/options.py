@@ -157,19 +157,22 @@ _ANY = {
 """What a session has that matches a filter."""
 
 
-def tell_unmatched(client: Sessiond, wanted: dict[str, Any]) -> None:
+def tell_unmatched(client: Sessiond, wanted: dict[str, Any]) -> bool:
     """After nothing was found: say which of the filters match no session even alone, as one that was misspelt does. `wanted`: as
-    `filter_of` gives it. Asked only then, so that a list of something costs no further request.
+    `filter_of` gives it. Asked only then, so that a list of something costs no further request. Returns whether one was named.
     """
     from sessiond.cli.output import note
     from sessiond.cli.pages import sessions
 
+    told = False
     kept: dict[str, Any] = {name: wanted[name] for name in ("archived", "deleted") if name in wanted}
     for name in _ANY.keys() & wanted.keys():
         for one in wanted[name] if name == "tags" else [wanted[name]]:
             alone: dict[str, Any] = {name: [one] if name == "tags" else one, **kept}
             if not sessions(client, 1, "-updatedAt", alone).sessions:
                 note(f"no {'archived ' if 'archived' in kept else ''}session {_ANY[name].format(one)}")
+                told = True
+    return told
 
 
 def check_exists(client: Sessiond, *, store: str | None, session_id: str | None = None) -> None:

@@ -8,16 +8,19 @@ from typing import Any, TextIO
 
 import click
 
+from sessiond import installation
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters, resolving, tell_unmatched
-from sessiond.cli.output import count, for_people, note, print_json
+from sessiond.cli.output import count, for_people, note, print_json, say
 from sessiond.cli.pages import Found, hits
 from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.client.blocking import Sessiond
 
 _NOTHING = 1
-"""The exit code of `-q` if nothing was found. Without `-q`, a search that finds nothing succeeds like any other command."""
+"""The exit code if nothing was found, as grep has it. With --json it is 0: the document says so."""
+
+_NOTHING_FOUND = "nothing was found"
 
 _FIRST_OR = re.compile(r"\A([\W_]*\s)?OR(?=\s)")
 """An OR with no word before it: literal, as long as nothing is put in front."""
@@ -48,7 +51,7 @@ line, with tabs between session, number, role, time and text. With --json the do
 
 --cwd means the same as the term cwd:, but with a regular expression it means only that folder itself.
 
-With -q the exit code says whether anything was found: 0 if so, 1 if not.
+The exit code says whether anything was found: 0 if so, 1 if not. With --json it is 0 either way.
 """
 
 
@@ -125,18 +128,28 @@ def command(
             if not found.incomplete or time.monotonic() > begun + _PATIENCE_S:
                 break
             found = hits(client, 1 if shown["quiet"] else few, text, mode, wanted)
+        explained = found.incomplete
         if not found.hits:
             check_exists(client, store=given["store"], session_id=session_id)
-            tell_unmatched(client, filter_of(**given))
+            explained = tell_unmatched(client, filter_of(**given)) or explained
         if as_json:
             print_json(found.plain)
-        elif shown["quiet"]:
-            return 0 if found.hits else _NOTHING
-        else:
+            return 0
+        if not shown["quiet"]:
             _print(client, found, limit=None if everything else limit, **shown)
             if found.next_cursor and limit is None and not for_people():
                 note(f"{len(found.hits)} of {found.total}; --all shows the rest")
-    return 0
+            if not found.hits and not explained:
+                tell = say if for_people() else note
+                tell(_NOTHING_FOUND if session_id else _nothing(client))
+    return 0 if found.hits else _NOTHING
+
+
+def _nothing(client: Sessiond) -> str:
+    """That nothing was found, and if there is nothing to find, what to do."""
+    if any(store.sessions for store in client.status().stores):
+        return _NOTHING_FOUND
+    return f"{_NOTHING_FOUND}, because there are no sessions yet; begin with: {installation.as_typed()} import"
 
 
 def _said(name: str, text: str | None) -> str:
@@ -197,7 +210,7 @@ def _print(client: Sessiond, found: Found, *, limit: int | None, color: str, no_
                 people,
                 f"{skipped} not searched: they were never opened here, and their store has no `mirror = true`",
             )
-        if people and not shown["only_sessions"] and not shown["only_counts"]:
+        if people and found.hits and not shown["only_sessions"] and not shown["only_counts"]:
             number = len(found.hits)
             rest = f"{number} of {found.total}; --all shows the rest" if found.next_cursor else f"{number} found"
             out.write(paint(rest, "2") + "\n")

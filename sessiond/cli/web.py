@@ -50,7 +50,9 @@ def command(port: int | None, only_print: bool) -> int:
                     _open(where, connection.ask(requests.hello()).value.instance_id, address, only_print)
                     opened = True
                 if address is known:
-                    say("another `sessiond` already listens there; the page works as long as that one runs")
+                    say(
+                        "the page is served already, by a `sessiond` that began earlier; it works as long as that one runs"
+                    )
                     return 0
                 port = address.port
                 for _ in connection.notifications():

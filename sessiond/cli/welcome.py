@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from sessiond.cli.client import connect, connect_if_running
-from sessiond.cli.editors import Editor, found_editors
+from sessiond.cli.editors import Editor, found_editors, is_set_up
 from sessiond.cli.first_steps import NO_MODEL, first_steps
 from sessiond.cli.import_run import Choice, ImportPath, bring_in
 from sessiond.cli.output import count, say
@@ -81,7 +81,7 @@ def _offer(tools: Sequence[Tool]) -> None:
         say("No history of a known tool was found here. If you have some elsewhere: sessiond import PATH")
         return
     say(f"Found on this machine: {_listed(tools)}.")
-    if not click.confirm("Import them? They stay where they are, too", default=False):
+    if not click.confirm("Import them? The files stay where they are.", default=False):
         say("Later: sessiond import")
         return
     with connect() as client:
@@ -105,12 +105,14 @@ def _say_what_is_here(where: Places, tools: Sequence[Tool]) -> None:
     except (SessiondError, OSError) as error:
         say(f"The daemon cannot be asked: {error}. Run: sessiond doctor")
     if tools:
-        say(f"Other tools' files on this machine: {_listed(tools)}. To import what is new: sessiond import")
+        say(
+            f"Tools that keep sessions on this machine: {_listed(tools)}. What they wrote since the last import: sessiond import"
+        )
 
 
 def _say_next(editors: Sequence[Editor], *, imported: bool) -> None:
-    if editors:
-        say(f"Editors here that can share sessions: {', '.join(one.title for one in editors)}. See: sessiond setup")
+    if left := [one.title for one in editors if not is_set_up(one)]:
+        say(f"Editors here that can share sessions, not set up yet: {', '.join(left)}. See: sessiond setup")
     say("Next:")
     for line in first_steps(imported=imported):
         say(line)

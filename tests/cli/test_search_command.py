@@ -112,14 +112,18 @@ def test_sessions_counts_and_quiet(talk: Shell) -> None:
 
 
 def test_exit_codes(talk: Shell) -> None:
-    """0 where it was searched, 1 where it could not be, 2 for wrong usage; with -q 1 says that there is nothing."""
+    """0 where something was found, 1 where nothing was or it could not be searched, 2 for wrong usage; 0 with --json."""
     assert talk("search", "needle").code == 0
-    assert talk("search", "absent").code == 0
-    assert talk("search", "-q", "absent").code == 1
+    absent = talk("search", "absent")
+    assert (absent.code, absent.out, absent.err) == (1, "", "sessiond: nothing was found\n")
+    quiet = talk("search", "-q", "absent")
+    assert (quiet.code, quiet.out, quiet.err) == (1, "", "")
+    assert [talk("search", how, "absent").code for how in ("-l", "-c")] == [1, 1]
     nothing = talk("search", "absent", "--json")
     assert (nothing.code, nothing.json["hits"]) == (0, [])
     broken = talk("search", "--mode", "regex", "a(")
     assert (broken.code, broken.out, broken.err.count("\n")) == (1, "", 1)
+    assert broken.err.startswith("sessiond: missing ), ")
     assert talk("search", "--json", "-E", "a(").code == 1
     assert talk("search").code == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +142,14 @@ def test_a_backup_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the answer is incomplete it is asked again, but not for ever, and then that is said next to the data."""
     some = {"hits": [], "total": 0, "nextCursor": None, "incomplete": True}
-    answers = Answers({"session/search": [some, some, {**some, "incomplete": False}]})
-    assert run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr == ""
-    assert len(answers.asked) == 3
+    answers = Answers(
+        {"session/search": [some, some, {**some, "incomplete": False}], "daemon/status": [{"stores": []}]}
+    )
+    said = run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr
+    assert re.fullmatch(
+        r"sessiond: nothing was found, because there are no sessions yet; begin with: .* import\n", said
+    )
+    assert len(answers.asked) == 3 + 1
     ready = {"index": {"state": "ready", "read": 0, "found": 0, "problem": None}}
     never = Answers({"session/search": [some], "daemon/status": [ready]})
     done = run(monkeypatch, search, never, "x", "--mode", "semantic")

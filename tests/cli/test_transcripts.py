@@ -62,6 +62,8 @@ def test_a_conversation(shell: Shell) -> None:
         $ sessiond search --regex "hay.t.ck"
         talk  #2  assistant  ...  In the haystack.
         $ sessiond search nothing-of-the-kind
+        sessiond: nothing was found
+        [1]
         $ sessiond search -q nothing-of-the-kind
         [1]
         $ sessiond search -l in:name talk
@@ -149,7 +151,7 @@ def test_what_is_wrong_is_one_line(shell: Shell) -> None:
         sessiond: store: there is no store 'nowhere'; ...
         [1]
         $ sessiond search --regex "a("
-        sessiond: query: missing ), unterminated subpattern at position 1...
+        sessiond: missing ), unterminated subpattern at position 1...
         [1]
         """,
     )
