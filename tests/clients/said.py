@@ -29,7 +29,7 @@ def said(message: dict[str, Any]) -> str:
     content = message["content"]
     pieces = [str(message.get("thinking") or "")]
     pieces += [_block(message["role"], block) for block in ([content] if isinstance(content, str) else content)]
-    pieces += [_value(call["arguments"]) for call in message.get("toolCalls", [])]
+    pieces += [_arguments(call["arguments"]) for call in message.get("toolCalls", [])]
     return letters(" ".join(pieces))
 
 
@@ -49,7 +49,7 @@ def _block(role: str, block: Any) -> str:
     if kind == "thinking" and "thinking" in block:
         return str(block["thinking"])
     if kind == "tool_use":
-        return _value(block["input"])
+        return _arguments(block["input"])
     if kind == "tool_result":
         return _result(block["content"])
     if kind in ("image", "image_url", "input_image"):
@@ -82,6 +82,19 @@ def _plain(tokens: Iterable[Token]) -> Iterator[str]:
             yield from _plain(token.children)
         else:
             yield token.content
+
+
+def _arguments(value: Any) -> str:
+    """Of a call: what has lines stands below the rest, as it is."""
+    lines = (
+        {key: text for key, text in value.items() if isinstance(text, str) and "\n" in text}
+        if isinstance(value, dict)
+        else {}
+    )
+    if not lines:
+        return _value(value)
+    rest = {key: one for key, one in value.items() if key not in lines}
+    return " ".join([_value(rest) if rest else "", *itertools.chain.from_iterable(lines.items())])
 
 
 def _value(value: Any) -> str:

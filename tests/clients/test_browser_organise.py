@@ -391,3 +391,55 @@ def test_a_message_and_a_session_are_copied(web: Web) -> None:
         page.evaluate("navigator.clipboard.readText()")
         == client.call("session/export", sessionId="c", format="markdown")["content"]
     )
+
+
+def test_what_a_search_found_follows(web: Web) -> None:
+    """A hit that comes while the search is shown joins it; what was unfolded stays so."""
+    client = web.client()
+    client.call("session/new", sessionId="long", name="Long")
+    say(client, "long", *(f"needle {number}" for number in range(5)))
+    page = web.open()
+    page.fill("#query", "needle")
+    expect(page.locator("#found")).to_have_text("5 found")
+    page.get_by_role("button", name="2 more in this session").click()
+    expect(page.locator("a.hit:visible")).to_have_count(5)
+    client.call("session/new", sessionId="late", name="Late")
+    say(client, "late", "a needle at last")
+    expect(page.locator("#found")).to_have_text("6 found")
+    expect(page.locator('a.hit[data-id="late"]')).to_be_visible()
+    expect(page.locator("a.hit:visible")).to_have_count(6)
+
+
+def test_a_fork_ends_at_the_hit(web: Web) -> None:
+    """What was found and opened is offered as the last message; a number that is none is refused there."""
+    client = web.client()
+    client.call("session/new", sessionId="m", name="M")
+    say(client, "m", "one", "needle", "three")
+    page = web.open()
+    page.fill("#query", "needle")
+    page.click("a.hit")
+    expect(page.locator(".message.pointed .link")).to_contain_text("#2")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    last = page.get_by_label("Up to message")
+    expect(last).to_have_value("2")
+    last.fill("two")
+    page.get_by_label("Name").fill("Half")
+    page.locator("dialog").get_by_role("button", name="Fork").click()
+    expect(page.locator("dialog")).to_contain_text("“two” is not the number of a message")
+    last.fill("#2")
+    page.locator("dialog").get_by_role("button", name="Fork").click()
+    expect(page.locator(".session h2")).to_have_text("Half")
+    expect(page.locator("article.message")).to_have_count(2)
+
+
+def test_the_lines_of_a_call_can_be_read(web: Web) -> None:
+    """A text of several lines stands below the other arguments, as it is."""
+    call = {"id": "c", "name": "Write", "arguments": {"path": "a.py", "content": "def f():\n    return 1\n"}}
+    client = web.client()
+    client.call("session/new", sessionId="m", messages=[{"role": "assistant", "content": "", "toolCalls": [call]}])
+    page = web.open()
+    web.show(page, "m")
+    fold = page.locator("details.call")
+    fold.locator("summary").click()
+    assert fold.locator("pre").all_inner_texts() == ['{\n  "path": "a.py"\n}', "def f():\n    return 1\n"]
+    expect(fold.locator(".key")).to_have_text("content")

@@ -387,7 +387,7 @@ def test_rename_tag_archive_fork_delete(web: Web) -> None:
     assert (info["name"], info["tags"], info["archived"]) == ("Second 🦊", ["one", "two"], True)
     press(page, "Unarchive")
     press(page, "Fork")
-    expect(page.locator("dialog")).to_contain_text("begins with the one message of “Second 🦊”")
+    expect(page.locator("dialog")).to_contain_text("begins as “Second 🦊” does")
     page.fill("#field-name", "Another way")
     page.click("dialog >> button:has-text('Fork')")
     until(page, "location.hash !== '#/s/s'")

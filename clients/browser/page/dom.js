@@ -41,6 +41,11 @@ export const moment = (stamp) => format(WHEN, stamp)
 export const timeOfDay = (stamp) => format(TIME, stamp)
 export const dayOf = (stamp) => format(DAY, stamp)
 
+/** How many messages a session has, in words. */
+export function counted({ messageCount }) {
+  return `${messageCount.toLocaleString()} ${messageCount === 1 ? 'message' : 'messages'}`
+}
+
 export function timeElement(stamp, text = moment(stamp)) {
   return h('time', { datetime: stamp, title: moment(stamp) }, text)
 }

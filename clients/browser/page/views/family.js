@@ -1,6 +1,6 @@
 // Where a session came from and what came from it: parents, forks, copies in other tools, subagents, as a tree.
 
-import { h, nameOf, oneLine, timeElement } from '../dom.js'
+import { counted, h, nameOf, oneLine, timeElement } from '../dom.js'
 
 const MOST_UP = 20 // parents that are followed
 const MOST = 200 // sessions in a tree
@@ -64,7 +64,7 @@ export function familyView(tree, currentId, linkTo, compare) {
 function branch({ info, children }, currentId, linkTo, compare) {
   const current = info.sessionId === currentId
   const tool = info.metadata?.source?.tool
-  const told = [typeof tool === 'string' && oneLine(tool, 40), `${info.messageCount.toLocaleString()} messages`, info.parent && typeof info.parent.seq === 'number' && `from #${info.parent.seq}`].filter(Boolean)
+  const told = [typeof tool === 'string' && oneLine(tool, 40), counted(info), info.parent && typeof info.parent.seq === 'number' && `from #${info.parent.seq}`].filter(Boolean)
   return h('li', {},
     h('a', { href: linkTo(info.sessionId), 'aria-current': current ? 'true' : null, dir: 'auto' }, nameOf(info)),
     h('span', { class: 'about' }, ` · ${told.join(' · ')} · `, timeElement(info.updatedAt)),

@@ -9,6 +9,7 @@ export class HitList {
   #rows
   #selection
   #groups = new Map() // session id -> its elements
+  count = 0
 
   /** `rows`: where the groups go. `selection`: lets a session be chosen. */
   constructor(app, rows, selection) {
@@ -19,6 +20,7 @@ export class HitList {
 
   /** More hits, as in `session/search`. Those of a session that is there already join its group. */
   add(hits) {
+    this.count += hits.length
     for (const hit of hits) {
       const group = this.#groups.get(hit.sessionId) ?? this.#begin(hit)
       if (hit.messageId === null && oneLine(hit.snippet) === oneLine(hit.name ?? '')) {
@@ -34,13 +36,25 @@ export class HitList {
     }
   }
 
+  /** The sessions whose hits are all shown. */
+  get unfolded() {
+    return [...this.#groups].filter(([, { rest }]) => !rest.hidden).map(([id]) => id)
+  }
+
+  /** Show all hits of a session, if it has any. */
+  unfold(sessionId) {
+    const group = this.#groups.get(sessionId)
+    if (group === undefined) return
+    group.rest.hidden = false
+    group.more.hidden = true
+  }
+
   #begin(hit) {
     const name = h('span', { class: 'name', dir: 'auto' }, oneLine(hit.name || hit.sessionId))
     const link = h('a', { class: 'row', 'data-id': hit.sessionId, href: this.#app.linkTo(hit.sessionId) }, name)
     const rest = h('div', { hidden: true })
     const more = h('button', { type: 'button', class: 'more', hidden: true, onclick: () => {
-      rest.hidden = false
-      more.hidden = true
+      this.unfold(hit.sessionId)
       rest.querySelector('a').focus()
     } })
     const group = { name, rest, more, count: 0 }

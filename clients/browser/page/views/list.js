@@ -1,12 +1,13 @@
 // All sessions: the newest first under their days, search as you type, filters, and a timeline of months to go back by.
 
-import { dayOf, h, nameOf, oneLine, timeElement, timeOfDay } from '../dom.js'
+import { counted, dayOf, h, nameOf, oneLine, timeElement, timeOfDay } from '../dom.js'
 import { HitList } from './found.js'
 import { Selection } from './selection.js'
 
 const PAGE = 60
 const WAIT_MS = 120 // after the last key before it is searched
 const SOON_MS = 500 // from one reading of a list that changes all the time to the next
+const AGAIN_MS = 2000 // the same for a search, which costs more
 const OFFERED = 200 // values that a filter's field offers
 const MONTHS_FROM = 20_000 // sessions at most that the timeline counts
 const MODES = { text: 'Words', regex: 'Pattern', semantic: 'Meaning' } // of a search, as on the wire
@@ -61,7 +62,7 @@ export class ListView {
   /** The daemon says that something in the list is new. */
   told() {
     this.#stale = true
-    this.#later ??= setTimeout(() => this.refresh(), SOON_MS)
+    this.#later ??= setTimeout(() => this.refresh(), this.#query === '' ? SOON_MS : AGAIN_MS)
   }
 
   /** Read the list again if it is visible, and leave it alone if nothing is new. */
@@ -69,18 +70,19 @@ export class ListView {
     clearTimeout(this.#later)
     this.#later = null
     this.#stale = true
-    if (document.hidden || this.#app.connection?.state !== 'open' || this.#query !== '' || this.#cursor === undefined) return
+    if (document.hidden || this.#app.connection?.state !== 'open' || this.#cursor === undefined) return
     const generation = this.#generation
+    const { signal } = this.#abort
     this.#stale = false
     try {
       await this.#listen()
-      const limit = Math.max(PAGE, Math.min(1000, this.rows.querySelectorAll('.row').length))
-      const result = await this.#app.connection.call('session/list', { limit, filter: this.#wanted() })
-      const now = JSON.stringify(result.sessions.map(shownOf))
+      const shown = this.#query === '' ? this.rows.querySelectorAll('.row').length : this.hits.count
+      const result = await this.#ask(null, signal, Math.max(PAGE, Math.min(1000, shown)))
+      const now = fingerprint(result)
       if (generation !== this.#generation || now === this.last) return
       this.#show(result)
     } catch (error) {
-      if (error.kind !== 'disconnected') this.#app.fail(error)
+      if (!signal.aborted && error.kind !== 'disconnected') this.#app.fail(error)
     }
   }
 
@@ -101,13 +103,14 @@ export class ListView {
     const generation = ++this.#generation
     this.#query = this.input.value.trim()
     this.modes.hidden = this.#query === ''
-    this.#stale = this.#query !== ''
+    this.#stale = false
     try {
-      if (!this.#stale) await this.#listen()
+      await this.#listen()
       const result = await this.#ask(null, abort.signal)
       if (generation === this.#generation) this.#show(result)
     } catch (error) {
       if (abort.signal.aborted || error.kind === 'disconnected') return
+      if (this.#query !== '') this.#cursor = undefined // it would fail again
       this.rows.replaceChildren() // the hits of the previous search
       this.more.hidden = true
       const message = error.message.replace(/^(query|mode): /, '') // the names of parameters
@@ -157,9 +160,9 @@ export class ListView {
     return { ...(archived && { archived }), ...(deleted && { deleted }), ...(store && { store }), ...(model && { model }), ...(tag && { tags: [tag] }), ...(tool && { tool }), ...(cwd && { cwd }), ...(since && { since, until }) }
   }
 
-  #ask(cursor, signal) {
+  #ask(cursor, signal, limit = PAGE) {
     const { role } = this.#filter
-    const params = { limit: PAGE, filter: this.#wanted(), ...(cursor && { cursor }) }
+    const params = { limit, filter: this.#wanted(), ...(cursor && { cursor }) }
     if (this.#query === '') return this.#app.connection.call('session/list', params, { signal })
     return this.#app.connection.call('session/search', { ...params, query: this.#query, mode: this.#mode, filter: { ...params.filter, ...(role && { role }) } }, { signal })
   }
@@ -180,11 +183,13 @@ export class ListView {
 
   #show(result) {
     const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.id : null
+    const unfolded = this.hits?.unfolded ?? []
     this.rows.replaceChildren()
     this.hits = new HitList(this.#app, this.rows, this.selection)
     this.#day = ''
-    this.last = this.#query === '' ? JSON.stringify(result.sessions.map(shownOf)) : null
+    this.last = fingerprint(result)
     this.#add(result)
+    for (const id of unfolded) this.hits.unfold(id)
     if (this.#query === '' && this.timeline.open) this.#countAgain(result.sessions)
     if (this.#query !== '') this.found.textContent = `${result.total.toLocaleString()} found${result.incomplete ? ' so far: the index is being built' : ''}`
     else if (result.sessions.length > 0) this.found.replaceChildren()
@@ -211,8 +216,7 @@ export class ListView {
   #row(session) {
     const link = h('a', { class: 'row', 'data-id': session.sessionId, href: this.#app.linkTo(session.sessionId) },
       h('span', { class: 'name', dir: 'auto' }, nameOf(session)),
-      h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${session.messageCount.toLocaleString()}`,
-        h('span', { class: 'hidden' }, ' messages'), session.parent ? (session.metadata?.sidechain === true ? ' · subagent' : ' · fork') : '', session.store === 'default' ? '' : ` · ${session.store}`,
+      h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${counted(session)}`, session.parent ? (session.metadata?.sidechain === true ? ' · subagent' : ' · fork') : '', session.store === 'default' ? '' : ` · ${session.store}`,
         describe(session), session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
     if (!this.#filter.deleted) return this.selection.row(session.sessionId, nameOf(session), link, session)
     const restore = h('button', { type: 'button', onclick: () => this.#restore(session.sessionId) }, 'Restore', h('span', { class: 'hidden' }, ` ${nameOf(session)}`))
@@ -339,6 +343,11 @@ export class ListView {
     if (place + step < 0) this.input.focus()
     else rows[Math.min(rows.length - 1, place + step)].focus()
   }
+}
+
+// What a page of the list or of a search shows, for telling whether a later one shows anything else.
+function fingerprint({ sessions, hits, total }) {
+  return JSON.stringify(sessions?.map(shownOf) ?? [total, hits])
 }
 
 function shownOf(session) {

@@ -46,7 +46,7 @@ export function messageView(message, link, copy = null, subagent = false) {
   article.append(
     h('header', {}, h('span', { class: 'role' }, role), ' ', timeElement(message.timestamp, timeOfDay(message.timestamp)), ' ', h('span', { class: 'marks' }), status,
       copy && h('button', { type: 'button', class: 'copy', onclick: () => copy(asMarkdown(message)) }, 'Copy', h('span', { class: 'hidden' }, ` message ${message.seq}`)),
-      h('a', { class: 'link', href: link, title: 'Link to this message' }, '#', h('span', { class: 'hidden' }, ` Link to message ${message.seq}`))),
+      h('a', { class: 'link', href: link, title: 'Link to this message' }, h('span', { class: 'hidden' }, 'Link to message '), `#${message.seq}`)),
     body)
   draw(article, message)
   return article
@@ -142,9 +142,19 @@ function pictureOf(block) {
 function callView(name, input, id) {
   const shown = typeof input === 'string' ? input : json(input)
   const brief = typeof input === 'object' && input !== null ? Object.values(input).find((value) => typeof value === 'string') ?? '' : shown
-  const fold = folded(`${oneLine(name ?? 'tool', 60)}  ${oneLine(brief, 80)}`, code(shown), 'call')
+  const fold = folded(`${oneLine(name ?? 'tool', 60)}  ${oneLine(brief, 80)}`, inputView(input), 'call')
   if (typeof id === 'string') fold.dataset.call = id
   return fold
+}
+
+// As JSON, but texts of several lines as they are: a file that was written can be read.
+function inputView(input) {
+  if (typeof input === 'string') return code(input)
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) return code(json(input))
+  const lines = Object.entries(input).filter(([, value]) => typeof value === 'string' && value.includes('\n'))
+  const rest = Object.fromEntries(Object.entries(input).filter(([, value]) => typeof value !== 'string' || !value.includes('\n')))
+  const views = lines.map(([key, value]) => [h('p', { class: 'key' }, oneLine(key, 60)), plain(value)])
+  return lines.length === 0 ? code(json(input)) : [Object.keys(rest).length > 0 && code(json(rest)), views].flat(2)
 }
 
 function json(value) {

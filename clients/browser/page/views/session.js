@@ -2,7 +2,7 @@
 
 import { applyChange, extend } from '/sessiond.js'
 import { ask, field } from '../dialogs.js'
-import { dayOf, h, nameOf, oneLine } from '../dom.js'
+import { counted, dayOf, h, nameOf, oneLine } from '../dom.js'
 import { draftOf, recall, remember } from '../settings.js'
 import { copy, download } from './download.js'
 import { family, familyView, parentIn } from './family.js'
@@ -191,7 +191,7 @@ export class SessionView {
     this.showSharing()
     document.title = `${nameOf(info)} · Sessions`
     this.facts.replaceChildren(
-      `${info.messageCount.toLocaleString()} ${info.messageCount === 1 ? 'message' : 'messages'} · ${dayOf(info.createdAt)}`,
+      `${counted(info)} · ${dayOf(info.createdAt)}`,
       ...[info.model && ` · ${oneLine(info.model, 60)}`, info.cwd && ` · ${oneLine(info.cwd, 120)}`, info.archived && ' · archived'].filter(Boolean),
       ...this.#origin(info),
       ...info.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 60))))
@@ -297,12 +297,15 @@ export class SessionView {
 
   #fork() {
     const { info } = this.#room
-    const count = info.messageCount === 1 ? 'the one message' : `the ${info.messageCount.toLocaleString()} messages`
+    const at = field('Up to message', 'at', this.element.querySelector('.pointed')?.dataset.seq ?? '', 'its number, as in #12; empty: all of them')
+    at.querySelector('input').inputMode = 'numeric'
     return ask({
-      title: 'Fork', yes: 'Fork', fields: [h('p', {}, `A new session that begins with ${count} of “${nameOf(info)}” and goes its own way from there.`), field('Name', 'name', '', 'optional')],
+      title: 'Fork', yes: 'Fork', fields: [h('p', {}, `A new session that begins as “${nameOf(info)}” does and goes its own way from there.`), at, field('Name', 'name', '', 'optional')],
       work: async (data) => {
         const name = data.get('name').trim()
-        const { session } = await this.#room.call('session/fork', name === '' ? {} : { name })
+        const last = data.get('at').trim().replace(/^#/, '')
+        if (!/^\d*$/.test(last)) throw new Error(`“${last}” is not the number of a message`)
+        const { session } = await this.#room.call('session/fork', { ...(name && { name }), ...(last && { atSeq: Number(last) }) })
         this.#app.changed(session)
         this.#app.open(session.sessionId)
       },
