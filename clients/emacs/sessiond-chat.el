@@ -33,6 +33,7 @@
 
 (defvar-local sessiond-chat--listener nil "What listens to the session for us.")
 (defvar-local sessiond-chat--target nil "The seq that was asked for, or nil.")
+(defvar-local sessiond-chat--words nil "Words to mark in that message.")
 
 
 ;;; The mode
@@ -73,6 +74,10 @@ Type below the line and send with \\[sessiond-send].
   (setq-local outline-regexp (regexp-quote sessiond-transcript-mark)
               outline-level (lambda () 1)
               imenu-create-index-function #'sessiond-transcript-index
+              imenu-space-replacement nil
+              ;; The name stands in the brackets; and it is the daemon that saves.
+              mode-line-buffer-identification "session"
+              mode-line-modified ""
               mode-line-process '((:eval (sessiond-chat--mode-line)))
               scroll-conservatively 101
               bookmark-make-record-function #'sessiond-chat--bookmark)
@@ -100,12 +105,14 @@ Type below the line and send with \\[sessiond-send].
                        (equal sessiond-session-id id))))
               (buffer-list)))
 
-(defun sessiond-chat-open (id &optional seq)
+(defun sessiond-chat-open (id &optional seq words)
   "Show session ID in its chat buffer; with SEQ, go to that message.
-Returns the buffer at once; the messages follow."
+WORDS are marked in it.  Returns the buffer at once; the messages
+follow."
   (let ((buffer (or (sessiond-chat-buffer id) (sessiond-chat--make id))))
     (with-current-buffer buffer
-      (setq sessiond-chat--target seq)
+      (setq sessiond-chat--target seq
+            sessiond-chat--words words)
       (if (and seq sessiond-compose--opened)
           (sessiond-chat--seek)
         (goto-char (point-max))))
@@ -271,6 +278,7 @@ ON-ERROR is as in `sessiond-request'."
   (when-let* ((position (sessiond-transcript-position sessiond-chat--target)))
     (goto-char position)
     (sessiond-transcript-unfold position)
+    (sessiond-transcript-mark-found sessiond-chat--words sessiond-chat--target)
     ;; At the top, so that the text is seen and not the heading alone.
     (dolist (window (get-buffer-window-list nil nil t))
       (set-window-point window position)

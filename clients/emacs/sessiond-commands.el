@@ -16,7 +16,7 @@
 (require 'crm)
 (require 'sessiond)
 
-(declare-function sessiond-chat-open "sessiond-chat" (id &optional seq))
+(declare-function sessiond-chat-open "sessiond-chat" (id &optional seq words))
 (declare-function sessiond-transcript-seq-at "sessiond-transcript" (position))
 
 ;;; Completion
@@ -24,6 +24,7 @@
 (defun sessiond--annotation (info)
   "The text next to the session of INFO in completion."
   (concat
+   "  "
    (propertize " " 'display '(space :align-to 44))
    (propertize (sessiond-local-time (plist-get info :updatedAt))
                'face 'completions-annotations)
@@ -186,20 +187,24 @@ ID is the session's, by default that of the current buffer."
                                       (plist-get result :saved) ", "))))))
 
 ;;;###autoload
-(defun sessiond-fork (&optional id seq)
+(defun sessiond-fork (&optional id seq name)
   "Continue from here in a new session, and leave this one as it is.
 ID is the session's, by default that of the current buffer; SEQ is
 the last message that the new one has, by default the one at
-point, or all."
+point, or all.  It gets the name NAME, or the same one if that is
+empty."
   (interactive
    (sessiond-with-errors
      (list (sessiond-current)
            (and (derived-mode-p 'sessiond-chat-mode)
-                (sessiond-transcript-seq-at (point))))))
+                (sessiond-transcript-seq-at (point)))
+           (read-string "Name of the fork (empty: the same): "))))
   (sessiond-with-errors
     (let* ((result (sessiond-call 'session/fork
                                   `( :sessionId ,(or id (sessiond-current))
-                                     ,@(and seq `(:atSeq ,seq)))))
+                                     ,@(and seq `(:atSeq ,seq))
+                                     ,@(and name (not (string-blank-p name))
+                                            `(:name ,(string-trim name))))))
            (info (plist-get result :session)))
       (sessiond-chat-open (plist-get info :sessionId))
       (let ((count (plist-get info :messageCount)))

@@ -18,7 +18,7 @@
 (require 'cl-lib)
 (require 'sessiond)
 
-(declare-function sessiond-chat-open "sessiond-chat" (id &optional seq))
+(declare-function sessiond-chat-open "sessiond-chat" (id &optional seq words))
 (autoload 'sessiond-chat-open "sessiond-chat")
 
 (defvar sessiond-search-history nil "What was searched for.")
@@ -104,7 +104,7 @@ With prefix argument REGEXP, it is a Python regular expression."
       (if more
           (goto-char (point-max))
         (sessiond-search--say
-         (format "%s in sessions: %s%s"
+         (format "%s for %s%s"
                  (if (eql total 1) "1 hit" (format "%s hits" total))
                  (plist-get sessiond-search--params :query)
                  (if (eq (plist-get result :incomplete) t)
@@ -140,6 +140,14 @@ With prefix argument REGEXP, it is a Python regular expression."
     ;; One character for each, so that the highlighting stays in place.
     (replace-regexp-in-string "[\u0000-\u001f\u007f-\u009f\u2028\u2029]" " " snippet)))
 
+(defun sessiond-search--found (hit)
+  "What the ranges of HIT hold: the words that were found."
+  (let ((snippet (or (plist-get hit :snippet) "")))
+    (mapcar (lambda (range)
+              (substring snippet (min (aref range 0) (length snippet))
+                         (min (aref range 1) (length snippet))))
+            (plist-get hit :ranges))))
+
 (defun sessiond-search-visit ()
   "Show the message at point in its session."
   (interactive)
@@ -151,7 +159,8 @@ With prefix argument REGEXP, it is a Python regular expression."
              '((display-buffer-reuse-window display-buffer-pop-up-window
                                             display-buffer-use-some-window)
                (inhibit-same-window . t))))
-        (sessiond-chat-open (plist-get hit :sessionId) (plist-get hit :seq))))))
+        (sessiond-chat-open (plist-get hit :sessionId) (plist-get hit :seq)
+                            (sessiond-search--found hit))))))
 
 (defun sessiond-search--next (count reset)
   "Visit the COUNTth next hit, from the first one if RESET is non-nil."

@@ -94,8 +94,25 @@
     ("assistant" 'sessiond-assistant)
     (_ 'sessiond-other)))
 
-(defun sessiond-transcript--heading (role author timestamp status)
-  "The heading of a message of ROLE by AUTHOR with TIMESTAMP and STATUS."
+(defconst sessiond-transcript--marks
+  '((:injected . "injected by the tool") (:sidechain . "sidechain")
+    (:branch . "other branch") (:rewound . "taken back")
+    (:compacted . "no longer in the tool's history")
+    (:shortened . "shortened in the tool's history")
+    (:superseded . "an earlier form") (:isError . "failed"))
+  "What metadata tells a reader of a message, in the words of exports.")
+
+(defun sessiond-transcript--marks-of (message)
+  "Join what a reader should know about MESSAGE."
+  (let ((metadata (plist-get message :metadata)))
+    (mapconcat #'cdr
+               (cl-remove-if-not (lambda (mark) (eq (plist-get metadata (car mark)) t))
+                                 sessiond-transcript--marks)
+               ", ")))
+
+(defun sessiond-transcript--heading (role author timestamp status &optional marks)
+  "The heading of a message of ROLE by AUTHOR with TIMESTAMP and STATUS.
+MARKS is as `sessiond-transcript--marks-of' returns it."
   (concat (propertize (concat sessiond-transcript-mark (sessiond-clean role)
                               (and (stringp author) (not (string-empty-p author))
                                    (format " (%s)" (sessiond-clean author))))
@@ -104,7 +121,8 @@
                               (pcase status
                                 ((or 'nil "done") "")
                                 ("streaming" "  …")
-                                (_ (format "  [%s]" (sessiond-clean status)))))
+                                (_ (format "  [%s]" (sessiond-clean status))))
+                              (if (member marks '(nil "")) "" (format "  [%s]" marks)))
                       'face 'sessiond-detail)
           "\n"))
 
@@ -149,6 +167,24 @@ The rest is there for everything that reads the buffer."
   (when (get-text-property (point) 'sessiond-fold)
     (sessiond-transcript-unfold (point))))
 
+(defvar-local sessiond-transcript--found nil "Overlays on the words that a search found.")
+
+(defun sessiond-transcript-mark-found (words seq)
+  "Mark WORDS, a list of strings, in the message SEQ, and nowhere else."
+  (mapc #'delete-overlay sessiond-transcript--found)
+  (setq sessiond-transcript--found nil)
+  (when-let* ((words (remove "" words))
+              (position (sessiond-transcript-position seq))
+              (end (cdr (sessiond-transcript--find
+                         (get-text-property position 'sessiond-id)))))
+    (save-excursion
+      (goto-char position)
+      (let ((case-fold-search t))
+        (while (re-search-forward (regexp-opt words) end t)
+          (let ((overlay (make-overlay (match-beginning 0) (match-end 0))))
+            (overlay-put overlay 'face 'match)
+            (push overlay sessiond-transcript--found)))))))
+
 (defun sessiond-transcript--thinking (message)
   "The thinking of MESSAGE, before its content; empty without any."
   (let ((thinking (plist-get message :thinking)))
@@ -180,11 +216,13 @@ The rest is there for everything that reads the buffer."
                   (propertize (sessiond-transcript--heading
                                (or (plist-get message :role) "?")
                                (plist-get message :author)
-                               (plist-get message :timestamp) status)
+                               (plist-get message :timestamp) status
+                               (sessiond-transcript--marks-of message))
                               'sessiond-part 'heading
                               'sessiond-role (or (plist-get message :role) "?")
                               'sessiond-author (plist-get message :author)
-                              'sessiond-time (plist-get message :timestamp))
+                              'sessiond-time (plist-get message :timestamp)
+                              'sessiond-marks (sessiond-transcript--marks-of message))
                   (propertize (sessiond-transcript--thinking message)
                               'sessiond-part 'thinking)
                   (propertize (if (equal (plist-get message :role) "tool")
@@ -361,7 +399,8 @@ Returns `gap' if something is missing before it."
            (role (get-text-property beg 'sessiond-role))
            (author (get-text-property beg 'sessiond-author))
            (time (get-text-property beg 'sessiond-time))
-           (heading (sessiond-transcript--heading role author time status)))
+           (marks (get-text-property beg 'sessiond-marks))
+           (heading (sessiond-transcript--heading role author time status marks)))
       (unless (string= heading (buffer-substring-no-properties beg end))
         (sessiond-transcript--edit
           (let ((id (get-text-property beg 'sessiond-id))
@@ -371,7 +410,7 @@ Returns `gap' if something is missing before it."
             ;; beginning stay there.
             (insert (apply #'propertize heading 'sessiond-part 'heading
                            'sessiond-role role 'sessiond-author author
-                           'sessiond-time time
+                           'sessiond-time time 'sessiond-marks marks
                            'sessiond-id id 'sessiond-seq seq
                            sessiond-transcript--fixed))
             (delete-region beg end)))))))

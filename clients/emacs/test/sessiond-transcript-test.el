@@ -150,6 +150,18 @@
   (should (equal (sessiond-title '(:name " " :sessionId "lisp/session-1")) "lisp/1"))
   (should (equal (sessiond-mode-line "100%") "[100%%:?] offline")))
 
+(ert-deftest sessiond-transcript-marks ()
+  "A heading says what a reader should know, and still does when the message has ended."
+  (with-temp-buffer
+    (sessiond-transcript-setup)
+    (sessiond-transcript-add
+     '( :id "a" :seq 1 :role "user" :content "x" :status "streaming"
+        :metadata (:injected t :branch :false :superseded t)))
+    (should (string-match-p "  …  \\[injected by the tool, an earlier form]\n" (buffer-string)))
+    (sessiond-transcript-mark-as "a" "done")
+    (should (string-match-p "[^…]  \\[injected by the tool, an earlier form]\n"
+                            (buffer-string)))))
+
 (ert-deftest sessiond-transcript-folds ()
   "Long calls and outputs are folded; all of them is in the buffer, and seen after unfolding."
   (with-temp-buffer
