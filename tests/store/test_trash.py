@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import os
 import random
+from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from sessiond.errors import BadFile, Indeterminate, ReadOnly, SessiondError, SessionNotFound
+from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended
 from sessiond.model.session import Session
@@ -262,6 +265,33 @@ def test_an_entry_whose_replacement_never_got_its_name_is_back_after_a_crash() -
     trash.clean()
     assert [one.trash_id for one in trash.list()] == ["a", "b"]
     assert not [name for name in fs.list_dir("/trash") if name.endswith(".old")]
+
+
+def test_what_a_crash_left_between_the_entries_goes(tmp_path: Path) -> None:
+    """A file that was being written, and an entry that was being taken apart. What a link there leads to stays."""
+    trash = Trash(RealFileSystem(), str(tmp_path / "trash"))
+    entry(trash)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    left = tmp_path / "trash" / ".0.gone"
+    left.mkdir()
+    (left / "files").symlink_to(elsewhere)
+    (tmp_path / "trash" / ".meta.json.0.tmp~").touch()
+    trash.clean()
+    assert os.listdir(tmp_path / "trash") == ["a"]
+    assert os.listdir(elsewhere) == ["kept"]
+
+
+async def test_a_session_whose_file_somebody_removed_can_be_deleted() -> None:
+    """Its words go into the trash from memory."""
+    house = House(CrashFS(), "/home", "jsonl", LIMITS)
+    await house.open()
+    await begun(house.store, "a", 1)
+    await house.store.save("a")
+    house.fs.remove("/home/sessions/a.jsonl")
+    await house.store.delete("a", permanent=False)
+    assert await words(house) == (None, [{"word 1"}])
 
 
 def test_an_entry_that_took_the_id_of_another_stays() -> None:
