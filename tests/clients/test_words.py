@@ -138,7 +138,7 @@ def test_the_terminal(shell: Shell, source: str) -> None:
     with asking(shell) as ask:
         sessions = fill(ask, source)
     compare(sessions, {one: shell("show", "--last", str(MOST), one).out for one in sessions})
-    for session_id in [*sessions][5::5]:
+    for session_id in [*sessions][5 :: max(5, len(sessions) // 20)]:
         code, full = on_terminal(shell, "show", "--full", "--no-pager", "--last", str(MOST), session_id)
         assert code == 0
         compare({session_id: sessions[session_id]}, {session_id: full})

@@ -4309,6 +4309,20 @@ MUTATIONS = [
         "this.#readReading().then(() => this.list.begin())",
         ("tests/clients/test_browser_page.py", "-k", "before_the_libraries"),
     ),
+    Planted(
+        "what a search found on the page does not follow what is written",
+        "clients/browser/page/views/list.js",
+        "this.#app.connection?.state !== 'open' || this.#cursor === undefined",
+        "this.#app.connection?.state !== 'open' || this.#query !== ''",
+        ("tests/clients/test_browser_organise.py", "-k", "found_follows"),
+    ),
+    Planted(
+        "a search that finds nothing succeeds",
+        "cli/search.py::command",
+        "0 if found.hits else _NOTHING",
+        "0",
+        ("tests/cli/test_search_command.py", "-k", "exit_codes"),
+    ),
     # Tabs of one browser
     Planted(
         "an open tab lets strangers in who have taken the port",
