@@ -967,7 +967,7 @@ def test_the_list_is_told(web: Web) -> None:
     expect(row.locator(".name")).to_have_text("first", timeout=5000)
     for count in (1, 2):
         client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "words"}])
-        expect(row.locator(".about")).to_contain_text(f" · {count} messages", timeout=5000)
+        expect(row.locator(".about")).to_contain_text(f" · {count} message", timeout=5000)
     client.call("session/update", sessionId="a", name="second")
     expect(row.locator(".name")).to_have_text("second", timeout=5000)
     client.call("session/delete", sessionId="a")
