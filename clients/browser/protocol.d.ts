@@ -253,6 +253,14 @@ export interface FollowedPlace {
   lastAt: string | null
   /** Why it is not watched, why its last file could not be read, or what shows that the tool writes more than is read. */
   problem: string | null
+  /** Files that were written and are still to be read. */
+  waiting?: number
+  /** How much of these files was not read yet; of a database that is read where it is, nothing counts. None if the place does not answer at once. */
+  waitingBytes?: number | null
+  /** For how long the first of them has waited. */
+  waitingSeconds?: number
+  /** How long reading has taken since the daemon began to follow the place. */
+  readingSeconds?: number
 }
 
 /** What to copy. */

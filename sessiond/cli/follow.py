@@ -8,9 +8,9 @@ import click
 
 from sessiond.cli.client import connect
 from sessiond.cli.options import NamedFile, as_json
-from sessiond.cli.output import clean, count, local_time, print_json, say, table
+from sessiond.cli.output import clean, count, in_bytes, local_time, print_json, say, table
 from sessiond.client import requests
-from sessiond.client.daemon_types import Followed
+from sessiond.client.daemon_types import Followed, FollowedPlace
 from sessiond.client.requests import Answer
 
 _ALL = "all"
@@ -95,6 +95,14 @@ def _only_here(followed: Followed) -> list[str]:
     return [f"{one.tool}:{one.path}" for one in wanted if (one.tool, one.path) not in there]
 
 
+def _waiting(place: FollowedPlace) -> str:
+    """How far behind it is: files, bytes, and for how long the first of them has waited."""
+    if not place.waiting:
+        return ""
+    size = "size not known" if place.waiting_bytes is None else in_bytes(place.waiting_bytes)
+    return f"{count(place.waiting, 'file')}, {size}, for {place.waiting_seconds:.0f} s"
+
+
 def _show(answer: Answer[Followed], *, as_json: bool) -> None:
     if as_json:
         print_json(answer.plain)
@@ -111,11 +119,13 @@ def _show(answer: Answer[Followed], *, as_json: bool) -> None:
             place.path.replace(home, "~", 1) if place.path.startswith(home + "/") else place.path,
             count(place.sessions, "session"),
             local_time(place.last_at) if place.last_at else "",
+            _waiting(place),
+            f"{place.reading_seconds:.1f} s",
         )
         for place in followed.places
     ]
     if rows:
-        table(("TOOL", "PLACE", "NEW OR CHANGED", "LAST"), rows)
+        table(("TOOL", "PLACE", "NEW OR CHANGED", "LAST", "TO BE READ", "READING TOOK"), rows)
     else:
         say("none of their folders exists yet; they are looked for every 10 s")
     for place in followed.places:

@@ -12,7 +12,7 @@ from sessiond.cli import EX_FAILED
 from sessiond.cli.client import connect
 from sessiond.cli.import_report import summary
 from sessiond.cli.options import NamedFile, as_json, filter_of
-from sessiond.cli.output import count, one_line, print_json
+from sessiond.cli.output import count, in_bytes, one_line, print_json
 
 if TYPE_CHECKING:
     from sessiond.cli.import_run import ImportPath
@@ -93,7 +93,7 @@ def _show(targets: list[ImportPath], as_json: bool) -> None:
         return
     for target in targets:
         files, size = target.size()
-        line = f"{target.tool}\t{target.path}\t{count(files, 'file')}\t{_bytes(size)}"
+        line = f"{target.tool}\t{target.path}\t{count(files, 'file')}\t{in_bytes(size)}"
         print(
             one_line(line.expandtabs(4)) if as_json else line.replace("\t", "  "), file=sys.stderr if as_json else None
         )
@@ -106,11 +106,3 @@ def _agreed(as_json: bool) -> bool:
         return True
     print("nothing was imported", file=sys.stderr)
     return False
-
-
-def _bytes(size: int) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size //= 1000
-    return f"{size} GB"

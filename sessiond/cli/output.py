@@ -101,6 +101,15 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console().print(drawn)
 
 
+def in_bytes(size: int) -> str:
+    """`900 bytes`, `12 MB`: as much as a person needs."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size //= 1000
+    return f"{size} GB"
+
+
 def local_time(stamp: str) -> str:
     """`2026-01-11T14:30:22.000Z` -> local date and time to the minute; other text unchanged."""
     from datetime import datetime

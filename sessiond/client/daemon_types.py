@@ -167,13 +167,20 @@ class Adopted(Value, frozen=True, kw_only=True):
 
 
 class FollowedPlace(Value, frozen=True, kw_only=True):
-    """A folder or file in which a tool keeps its sessions. `sessions`: how many came in since it is followed."""
+    """A folder or file in which a tool keeps its sessions. `sessions`: how many came in since it is followed. `waiting`: files that
+    are still to be read, `waiting_bytes` (None: the place does not answer) of them; the first has waited for `waiting_seconds`.
+    `reading_seconds`: how long reading has taken.
+    """
 
     tool: str = ""
     path: str = ""
     sessions: int = 0
     last_at: str | None = None
     problem: str | None = None
+    waiting: int = 0
+    waiting_bytes: int | None = None
+    waiting_seconds: float = 0.0
+    reading_seconds: float = 0.0
 
 
 class Followed(Value, frozen=True, kw_only=True):

@@ -216,7 +216,7 @@ class Daemon:
 
     async def follow(self, wanted: FollowParams) -> FollowResult:
         following = self._parts.following
-        return following.status() if wanted == FollowParams() else await following.change(wanted)
+        return await (following.status() if wanted == FollowParams() else following.change(wanted))
 
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()

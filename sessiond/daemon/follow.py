@@ -28,12 +28,12 @@ from typing import Protocol
 
 import msgspec
 
+from sessiond.daemon.followed_place import Place
 from sessiond.errors import SessiondError
 from sessiond.fs import FOLLOWING
 from sessiond.importers import registry
 from sessiond.importers.record import SkippedLine
 from sessiond.limits import MIB
-from sessiond.misfits import Misfits
 from sessiond.schema.daemon import FollowedPlace
 from sessiond.store.hints import Hints
 
@@ -55,6 +55,8 @@ twice as long.
 """
 _LONGEST_RETRY_S = 300.0
 _REST = 2.0
+_STATUS_S = 0.5
+"""How long a status waits for the sizes of files at a place."""
 _LARGE = 4 * MIB
 """Size in bytes above which a file keeps its reader busy for a moment."""
 _SIDES = ("-wal", "-shm", "-journal")
@@ -78,6 +80,9 @@ class Importing(Protocol):
     def goes_on(self, path: str) -> bool:
         """Whether only what is new in the file will be read, whatever its size."""
 
+    def read_to(self, path: str) -> int | None:
+        """How many bytes of the file need not be read again; None if that is not counted in bytes, as of a database."""
+
     async def compare(self, seconds: float) -> list[str]:
         """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
 
@@ -90,53 +95,8 @@ class Importing(Protocol):
     def now(self) -> str: ...
 
 
-class _Place:
-    """A folder or file in which a tool keeps its sessions."""
-
-    def __init__(self, tool: str, path: str, *, is_folder: bool) -> None:
-        self.tool = tool
-        self.path = path
-        self.is_folder = is_folder
-        self.hints: Hints | None = None
-        self.compare_at = 0.0
-        """When it is compared next, if it cannot be watched (time of the loop)."""
-        self.linked: set[str] = set()
-        """Its files that are links: the system tells nothing of what is written behind them."""
-        self.unwatched: str | None = None
-        """Why it is not watched."""
-        self.failed = Misfits(log, "could not be followed")
-        """Its files that could not be read, and itself if its files could not be listed."""
-        self.doubt: str | None = None
-        """What showed in the file that was read last: that its tool writes more than is read, or what a write costs."""
-        self.sessions: set[str] = set()
-        """Sessions that were new or changed while it was followed."""
-        self.last_at: str | None = None
-
-    @property
-    def root(self) -> str:
-        """The folder to watch."""
-        return self.path if self.is_folder else os.path.dirname(self.path)
-
-    def covers(self, path: str) -> bool:
-        return path == self.path or (self.is_folder and path.startswith(self.path.rstrip("/") + "/"))
-
-    @property
-    def problem(self) -> str | None:
-        """What a person should know: of a file rather than of the watching."""
-        names = self.failed.names()
-        if not names:
-            return self.unwatched or self.doubt
-        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-        return f"{names[-1]}: {self.failed.reason(names[-1])}{more}"
-
-    def status(self) -> FollowedPlace:
-        return FollowedPlace(
-            tool=self.tool, path=self.path, sessions=len(self.sessions), last_at=self.last_at, problem=self.problem
-        )
-
-
 class _Waiting(msgspec.Struct):
-    place: _Place
+    place: Place
     due: float
     """Time of the loop."""
 
@@ -148,14 +108,16 @@ class Follower:
         self._importing = importing
         self._environ = environ
         self.tools = tuple(tools)
-        self._places: dict[tuple[str, str], _Place] = {}
+        self._places: dict[tuple[str, str], Place] = {}
         self._hinted: dict[str, _Waiting] = {}
-        self._behind: dict[str, _Place] = {}
+        self._behind: dict[str, Place] = {}
         self._rested: dict[str, float] = {}
         """When a file that was read may be read again."""
         self._marks: dict[str, str | None] = {}
         """Versions of files that are polled."""
-        self._busy: set[str] = set()
+        self._busy: dict[str, Place] = {}
+        self._since: dict[str, float] = {}
+        """Since when a file is to be read (time of the loop)."""
         self._pauses: dict[str, float] = {}
         """How long a file or place that failed is left alone the next time it fails, in seconds."""
         self._work = asyncio.Condition()
@@ -182,7 +144,33 @@ class Follower:
         return len(self._behind) + len(self._hinted) + len(self._busy)
 
     def status(self) -> list[FollowedPlace]:
-        return [place.status() for place in self._places.values()]
+        return [place.status(waiting) for place, waiting in self._waiting().items()]
+
+    async def measured(self) -> list[FollowedPlace]:
+        """The status with how much is still to be read. A place that does not answer is not waited for."""
+        places = self._waiting()
+        sizes = await asyncio.gather(*(self._unread(waiting) for waiting in places.values()))
+        return [place.status(waiting, size) for (place, waiting), size in zip(places.items(), sizes, strict=True)]
+
+    def _waiting(self) -> dict[Place, dict[str, float]]:
+        """The files of each place that are still to be read -> for how many seconds they have waited."""
+        now = asyncio.get_running_loop().time()
+        found: dict[Place, dict[str, float]] = {place: {} for place in self._places.values()}
+        hinted = {path: one.place for path, one in self._hinted.items()}
+        for path, place in {**self._behind, **hinted, **self._busy}.items():
+            if place in found:  # and has not gone
+                found[place][path] = now - self._since.get(path, now)
+        return found
+
+    async def _unread(self, paths: Iterable[str]) -> int | None:
+        """How many bytes of these files are to be read; None if that cannot be said at once."""
+        counted = {path: read for path in paths if (read := self._importing.read_to(path)) is not None}
+        if not counted:
+            return 0
+        try:
+            return await asyncio.wait_for(FOLLOWING.run(_beyond, counted), _STATUS_S)
+        except TimeoutError:
+            return None
 
     # Places
 
@@ -215,11 +203,11 @@ class Follower:
                 await self._leave(place)
         for key, is_folder in found.items():
             if key not in self._places:
-                place = self._places[key] = _Place(*key, is_folder=is_folder)
+                place = self._places[key] = Place(*key, is_folder=is_folder)
                 await self._watch(place)
                 self._spawn(self._caught_up(place))
 
-    async def _watch(self, place: _Place) -> None:
+    async def _watch(self, place: Place) -> None:
         loop = asyncio.get_running_loop()
 
         def told(paths: Sequence[str]) -> None:  # on the thread of the hints
@@ -244,18 +232,18 @@ class Follower:
         else:
             place.unwatched = None
 
-    async def _leave(self, place: _Place) -> None:
+    async def _leave(self, place: Place) -> None:
         if place.hints is not None:
             await place.hints.close()
 
-    def _lost(self, place: _Place, error: Exception) -> None:
+    def _lost(self, place: Place, error: Exception) -> None:
         """Drop a place; it is watched again, and compared, when places are next looked for."""
         log.info("stopped watching %s: %s", place.path, error)
         if self._places.get((place.tool, place.path)) is place:
             del self._places[place.tool, place.path]
             self._spawn(self._leave(place))
 
-    async def _caught_up(self, place: _Place) -> None:
+    async def _caught_up(self, place: Place) -> None:
         """The same, until it succeeds or the place is gone."""
         while self._places.get((place.tool, place.path)) is place:
             try:
@@ -266,15 +254,19 @@ class Follower:
                 self._passed(place.path, place)
                 return
 
-    async def _catch_up(self, place: _Place) -> None:
+    async def _catch_up(self, place: Place) -> None:
         """Find what was written and what was removed while nobody watched."""
         paths: list[str] = await FOLLOWING.run(_newest_first, place.path)
         place.linked = await FOLLOWING.run(_links, paths)
         gone = [one for one in await self._importing.known() if place.covers(one)]
         await self._importing.gone(await FOLLOWING.run(_absent, gone))
         for path in await self._importing.behind(paths):
-            self._behind.setdefault(path, place)
+            self._is_behind(path, place)
         await self._wake()
+
+    def _is_behind(self, path: str, place: Place) -> None:
+        self._behind.setdefault(path, place)
+        self._since.setdefault(path, asyncio.get_running_loop().time())
 
     async def _compare(self) -> None:
         """Compare the folders that cannot be watched, now and then."""
@@ -310,12 +302,14 @@ class Follower:
 
     # Hints
 
-    def _note(self, place: _Place, paths: Iterable[str]) -> None:
+    def _note(self, place: Place, paths: Iterable[str]) -> None:
         for path in paths:
             for side in _SIDES:
                 path = path.removesuffix(side)  # noqa: PLW2901, the file that it belongs to
             if place.covers(path):
-                due = max(asyncio.get_running_loop().time() + _GATHER_S, self._rested.pop(path, 0.0))
+                now = asyncio.get_running_loop().time()
+                self._since.setdefault(path, now)
+                due = max(now + _GATHER_S, self._rested.pop(path, 0.0))
                 waiting = self._hinted.get(path)
                 if waiting is None or due < waiting.due:  # it may have failed, and waits for longer
                     self._hinted[path] = _Waiting(place, due)
@@ -340,6 +334,7 @@ class Follower:
     async def _read(self, *, small: bool) -> None:
         while True:
             path, place = await self._next(small=small)
+            began = asyncio.get_running_loop().time()
             try:
                 await self._take(path, place, small=small)
             except Exception as error:  # the other files follow
@@ -347,11 +342,15 @@ class Follower:
                 self._hinted.setdefault(path, _Waiting(place, due))
             else:
                 self._passed(path, place)
+                if path in self._hinted:  # it was written meanwhile
+                    self._since[path] = began
+                elif path not in self._behind:
+                    self._since.pop(path, None)
             finally:
-                self._busy.discard(path)
+                del self._busy[path]
             await self._wake()
 
-    async def _next(self, *, small: bool) -> tuple[str, _Place]:
+    async def _next(self, *, small: bool) -> tuple[str, Place]:
         """The next file to read, now taken by the caller."""
         async with self._work:
             while True:
@@ -361,19 +360,19 @@ class Follower:
                     if one.due <= now:
                         del self._hinted[path]
                         self._behind.pop(path, None)
-                        self._busy.add(path)
+                        self._busy[path] = one.place
                         return path, one.place
                 if not small:
                     for path, place in self._behind.items():
                         if path not in self._busy:
                             del self._behind[path]
-                            self._busy.add(path)
+                            self._busy[path] = place
                             return path, place
                 pause = min((one.due for one in free.values()), default=None)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
 
-    async def _take(self, path: str, place: _Place, *, small: bool) -> None:
+    async def _take(self, path: str, place: Place, *, small: bool) -> None:
         source, kind, size, is_link = await FOLLOWING.run(_examined, path)
         if is_link:
             place.linked.add(path)
@@ -381,7 +380,7 @@ class Follower:
             self._note(place, [source])
         elif kind == "folder":
             for one in await self._importing.behind(await FOLLOWING.run(_newest_first, path)):
-                self._behind.setdefault(one, place)
+                self._is_behind(one, place)
         elif kind == "gone":
             await self._importing.gone([path])
         elif not registry.may_be_known(os.path.basename(path)):
@@ -391,13 +390,14 @@ class Follower:
         else:
             await self._bring(path, place)
 
-    async def _bring(self, path: str, place: _Place) -> None:
+    async def _bring(self, path: str, place: Place) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             sessions = await self._importing.bring(path, place.tool)
         finally:
             ended = loop.time()
+            place.reading_s += ended - began
             self._rested[path] = ended + _REST * (ended - began)
             if len(self._rested) > 1000:
                 self._rested = {one: until for one, until in self._rested.items() if until > ended}
@@ -406,14 +406,14 @@ class Follower:
             place.sessions.update(sessions)
             place.last_at = self._importing.now()
 
-    def _failing(self, path: str, place: _Place, error: Exception) -> float:
+    def _failing(self, path: str, place: Place, error: Exception) -> float:
         """A file or a place failed: how many seconds it is left alone now."""
         place.failed.note(path, error.message if isinstance(error, SessiondError) else error)
         pause = self._pauses.get(path, _RETRY_S)
         self._pauses[path] = min(2 * pause, _LONGEST_RETRY_S)
         return pause
 
-    def _passed(self, path: str, place: _Place) -> None:
+    def _passed(self, path: str, place: Place) -> None:
         place.failed.passed(path)
         self._pauses.pop(path, None)
 
@@ -438,6 +438,11 @@ def _written(path: str) -> float:
         raise
     except OSError:
         return 0.0
+
+
+def _beyond(read: Mapping[str, int]) -> int:
+    """How many bytes these files have beyond those that were read. Blocks."""
+    return sum(max(_kind(path)[1] - size, 0) for path, size in read.items())
 
 
 def _links(paths: Iterable[str]) -> set[str]:

@@ -79,7 +79,7 @@ class Following:
                 except OSError as error:
                     raise ReadOnly(f"{self._config.file} cannot be written: {error.strerror}") from error
                 await self._follow(wanted)
-        return self.status()
+        return await self.status()
 
     async def _follow(self, tools: list[str] | tuple[str, ...]) -> None:
         before, self._follower = self._follower, None
@@ -92,11 +92,16 @@ class Following:
             self._follower = Follower(await self._service.transfer.followed(store), tools, os.environ)
             await self._follower.start()
 
-    def status(self) -> FollowResult:
+    @property
+    def tools(self) -> Sequence[str]:
+        """Those that are followed now; before it has begun, those that are configured."""
+        return self._config.follow_tools if self._follower is None else self._follower.tools
+
+    async def status(self) -> FollowResult:
         follower = self._follower
         if follower is None:
             return FollowResult(tools=list(self._config.follow_tools), places=[], behind=0)
-        return FollowResult(tools=list(follower.tools), places=follower.status(), behind=follower.behind)
+        return FollowResult(tools=list(follower.tools), places=await follower.measured(), behind=follower.behind)
 
 
 def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None:

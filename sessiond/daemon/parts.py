@@ -222,7 +222,7 @@ class DaemonParts:
     @property
     def follows(self) -> bool:
         """Whether it imports what other tools write, so that it must not exit when it is idle."""
-        return "following" in self.__dict__ and bool(self.following.status().tools)
+        return "following" in self.__dict__ and bool(self.following.tools)
 
     async def status(self) -> SessionsStatus:
         assert self._service is not None

@@ -153,6 +153,11 @@ class Growth:
         self.grew_at = time.monotonic()
 
     @property
+    def read_to(self) -> int:
+        """Where the last whole line ends, in bytes."""
+        return self._at.offset
+
+    @property
     def weight(self) -> int:
         """About how many bytes it holds in memory."""
         return 2 * KIB + 400 * self._at.line + 50 * len(self._blocks.digests) + len(self._blocks.rest)

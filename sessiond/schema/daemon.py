@@ -200,6 +200,16 @@ class FollowedPlace(Wire):
     """When the last of them came."""
     problem: str | None
     """Why it is not watched, why its last file could not be read, or what shows that the tool writes more than is read."""
+    waiting: Count = 0
+    """Files that were written and are still to be read."""
+    waiting_bytes: Count | None = None
+    """How much of these files was not read yet; of a database that is read where it is, nothing counts. None if the place does
+    not answer at once.
+    """
+    waiting_seconds: float = 0.0
+    """For how long the first of them has waited."""
+    reading_seconds: float = 0.0
+    """How long reading has taken since the daemon began to follow the place."""
 
 
 class FollowResult(Wire):

@@ -78,6 +78,10 @@ class FollowedSources:
         """Whether only what is new in the file will be read, whatever its size."""
         return path in self._sources.kept or path in self._sources.rows
 
+    def read_to(self, path: str) -> int | None:
+        """How many bytes of the file need not be read again; None of a database that is read where it is."""
+        return None if path in self._sources.rows else self._sources.kept.read_to(path)
+
     async def compare(self, seconds: float) -> list[str]:
         """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
         changed: list[str] = []

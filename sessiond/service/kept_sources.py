@@ -48,6 +48,11 @@ class KeptSources:
     def __contains__(self, path: str) -> bool:
         return path in self._kept
 
+    def read_to(self, path: str) -> int:
+        """How many bytes of the source were read and need not be read again: 0 if it is not kept."""
+        kept, _ = self._kept.get(path, (None, 0))
+        return 0 if kept is None else kept.growth.read_to
+
     def put(self, kept: KeptSource) -> None:
         path, weight = kept.growth.path, kept.growth.weight
         self.take(path)

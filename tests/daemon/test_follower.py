@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,9 @@ class Importing:
 
     def goes_on(self, path: str) -> bool:
         return os.path.basename(path).startswith("known")
+
+    def read_to(self, path: str) -> int | None:
+        return None if os.path.basename(path).startswith("database") else 1
 
     async def compare(self, seconds: float) -> list[str]:
         changed, self.changed = self.changed, []
@@ -406,3 +410,51 @@ def test_a_file_that_cannot_be_looked_at_costs_itself(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "stat", stat)
     found = [os.path.basename(path) for path in follow._newest_first(str(tmp_path))]
     assert (sorted(found[:2]), found[2:]) == (["a.jsonl", "c.jsonl"], ["b.jsonl"])
+
+
+async def test_the_status_says_how_far_behind_a_place_is(
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In files, in bytes that were not read yet, and in seconds; and how long reading has taken."""
+    folder = place(user_home, "a.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought and follower.behind == 0)
+    (idle,) = await follower.measured()
+    assert (idle.waiting, idle.waiting_bytes, idle.waiting_seconds) == (0, 0, 0.0)
+    monkeypatch.setattr(follow, "_RETRY_S", 60.0)
+    importing.fails = 2
+    (folder / "b.jsonl").write_text("x" * 100)
+    (folder / "database.jsonl").write_text("x" * 100)
+    await until(lambda: importing.fails == 0 and follower.status()[0].waiting == 2)
+    (behind,) = await follower.measured()
+    assert (behind.waiting, behind.waiting_bytes) == (2, 99)
+    await asyncio.sleep(0.01)
+    assert follower.status()[0].waiting_seconds > behind.waiting_seconds > 0
+
+    async def slow(path: str, tool: str) -> list[str]:
+        await asyncio.sleep(0.05)
+        return []
+
+    monkeypatch.setattr(importing, "bring", slow)
+    place(user_home, "c.jsonl")
+    await until(lambda: follower.status()[0].reading_seconds >= 0.05 and follower.status()[0].waiting == 2)
+
+
+async def test_a_place_that_does_not_answer_has_a_status(
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How much is to be read there is not known."""
+    monkeypatch.setattr(follow, "_STATUS_S", 0.01)
+    place(user_home, "large.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought)
+    answered = threading.Event()
+
+    def hangs(read: object) -> int:
+        assert answered.wait(60)
+        return 1
+
+    monkeypatch.setattr(follow, "_beyond", hangs)
+    (one,) = await follower.measured()
+    answered.set()
+    assert (one.waiting, one.waiting_bytes) == (1, None)
