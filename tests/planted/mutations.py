@@ -4323,6 +4323,21 @@ MUTATIONS = [
         "0",
         ("tests/cli/test_search_command.py", "-k", "exit_codes"),
     ),
+    # The status of following
+    Planted(
+        "a status waits for a place that does not answer",
+        "daemon/follow.py::Follower._unread",
+        "await asyncio.wait_for(FOLLOWING.run(_beyond, counted), _STATUS_S)",
+        "await FOLLOWING.run(_beyond, counted)",
+        ("tests/daemon/test_follower.py", "-k", "does_not_answer"),
+    ),
+    Planted(
+        "what was read of a file counts as still to be read",
+        "daemon/follow.py::_beyond",
+        "max(_kind(path)[1] - size, 0)",
+        "_kind(path)[1]",
+        ("tests/daemon/test_follower.py", "-k", "how_far_behind"),
+    ),
     # Tabs of one browser
     Planted(
         "an open tab lets strangers in who have taken the port",
