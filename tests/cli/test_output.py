@@ -12,8 +12,8 @@ import pytest
 
 from sessiond.cli import hits as layout
 from sessiond.cli import output, status
-from sessiond.cli.import_ import _bytes
 from sessiond.cli.message_view import view
+from sessiond.cli.output import in_bytes
 from sessiond.cli.terminal import Paint
 from sessiond.cli.web import _reached_as
 from sessiond.client.daemon_types import Status
@@ -122,7 +122,7 @@ def test_a_table_is_for_people_or_for_scripts(
     ],
 )
 def test_sizes_as_people_say_them(size: int, text: str) -> None:
-    assert _bytes(size) == text
+    assert in_bytes(size) == text
 
 
 @pytest.mark.parametrize(
