@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from sessiond.cli.first_steps import first_steps
+from sessiond.cli.first_steps import NO_MODEL, first_steps
 from sessiond.cli.peer import DemoEditor, must_see, tell
 from sessiond.cli.throwaway import environment_of, interrupts, run_in_throwaway_home, stop_daemon
 from sessiond.client import requests
@@ -64,6 +64,7 @@ def command(keep: bool, machines: bool) -> int:
         tell("Next, with your own sessions:")
         for line in first_steps():
             tell(line)
+        tell(NO_MODEL)
     return code
 
 

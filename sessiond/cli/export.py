@@ -77,6 +77,8 @@ def command(
         ids = list(session_ids) or _found(client, given, everything)
         several = len(ids) != 1 or not session_ids
         folder = several or (output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output))))
+        if several and output is not None and not os.path.isdir(os.path.expanduser(output)) and _ending(output):
+            raise click.UsageError(f"{count(len(ids), 'session')} cannot go into one file: --output names a folder.")
         form = form or _by_ending(None if folder else output)
         if several and form == "html" and output is None and not as_json:
             raise click.UsageError("Several HTML pages cannot go to one output: name a folder with --output.")
@@ -96,8 +98,12 @@ def command(
 
 
 def _by_ending(output: str | None) -> str:
-    name = (output or "").lower()
-    return next((form for ending, form in _ENDINGS.items() if name.endswith(ending)), "markdown")
+    return _ENDINGS.get(_ending(output or ""), "markdown")
+
+
+def _ending(output: str) -> str:
+    """The one that says what is written; empty if none does."""
+    return next((ending for ending in _ENDINGS if output.lower().endswith(ending)), "")
 
 
 def _found(client: Sessiond, given: dict[str, Any], everything: bool) -> list[str]:

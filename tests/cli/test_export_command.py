@@ -201,6 +201,10 @@ def test_the_ending_of_the_file_decides_where_no_format_is_given(talks: Shell, t
         target = tmp_path / f"{short}.html"
         assert talks("export", "one", "-f", short, "-o", str(target)).code == 0
         assert target.read_text() == talks("export", "one", "-f", form).out
+    both = talks("export", "one", "three", "-o", str(tmp_path / "all.html"))
+    assert both.code == 2
+    assert both.err.startswith("sessiond: 2 sessions cannot go into one file: --output names a folder.")
+    (tmp_path / "all.html").mkdir()
     assert talks("export", "one", "three", "-o", str(tmp_path / "all.html")).code == 0
     assert sorted(os.listdir(tmp_path / "all.html")) == ["one.md", "three.md"]
 

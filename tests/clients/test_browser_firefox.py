@@ -70,3 +70,37 @@ def test_a_copied_link_in_firefox(web: Web, tmp_path: Path) -> None:
         page.goto(f"{web.url}#/s/s")
         page.until("document.querySelector('.messages')?.innerText.includes('what was said') ?? false")
         assert page.errors == []
+
+
+def test_what_was_said_in_firefox(web: Web, tmp_path: Path) -> None:
+    """Blocks are words, days are shown, marks and a subagent's prompt are said, calls that follow each other are one group."""
+    client = web.client()
+    client.call("session/new", sessionId="s", name="S")
+    blocks = [{"type": "text", "text": "of a block"}, {"type": "odd", "value": "kept"}]
+    calls = [{"id": f"c{number}", "name": "look", "arguments": {"path": "p"}} for number in range(2)]
+    messages = [
+        {"role": "user", "content": "first day", "timestamp": "2026-01-11T22:40:00.000Z"},
+        {"role": "assistant", "content": blocks, "timestamp": "2026-01-13T10:00:00.000Z"},
+        {"role": "user", "content": "asked", "metadata": {"sidechain": True}},
+        {"role": "assistant", "content": "", "toolCalls": calls},
+        {"role": "tool", "content": "out", "toolCallId": "c0"},
+        {"role": "tool", "content": "no", "toolCallId": "c1", "metadata": {"isError": True}},
+    ]
+    client.call("session/append", sessionId="s", messages=messages)
+    with firefox(tmp_path) as page:
+        page.goto(web.link())
+        page.until("document.documentElement.dataset.connection === 'open'")
+        page.until("document.querySelector('a.row[data-id=s]') !== null")
+        page.click("a.row[data-id=s]")
+        page.until("document.querySelectorAll('.message').length === 6")
+        page.evaluate("[...document.querySelectorAll('.message details')].map((one) => (one.open = true)).length")
+        shown = page.evaluate("document.querySelector('.messages').innerText")
+        assert "[object" not in shown
+        for words in ("of a block", "kept", "Prompt to a subagent", "sidechain", "failed"):
+            assert words in shown
+        days = page.evaluate("[...document.querySelectorAll('.messages .day')].map((one) => one.innerText).join()")
+        assert days.count("January") == 2
+        assert page.evaluate("document.querySelectorAll('details.call .message').length") == 2
+        page.goto(f"{web.url}#/usage")
+        page.until("document.querySelector('.usage') !== null")
+        assert page.errors == []

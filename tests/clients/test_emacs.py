@@ -162,6 +162,23 @@ def test_draft_survives_the_death_of_emacs(emacs, shell):
     assert emacs.run('(sessiond-live-input "kept")') == text
 
 
+def test_stop_says_that_emacs_is_attached(emacs, shell):
+    """And that it may start the daemon again, which it does."""
+    shell("new", "--id", "kept")
+    process = emacs.start('(sessiond-live-type "kept" "words")')
+    wait_until(lambda: draft(shell, "kept") == "words")
+    before = shell("status", "--json").json["pid"]
+    done = shell("stop")
+    assert done.code == 0
+    assert re.fullmatch(
+        rf"the daemon \(pid {before}\) has stopped; emacs was connected and (may start|has started) it again.*\n",
+        done.out,
+    )
+    wait_until(lambda: shell("status", "--json").json["pid"] != before)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
 def test_draft_survives_leaving(emacs, shell):
     """Leaving Emacs keeps the draft without waiting for its timer."""
     shell("new", "--id", "kept")

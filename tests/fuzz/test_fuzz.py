@@ -1,6 +1,6 @@
 """Almost valid input from outside: no decoder raises, hangs, or takes what it cannot understand for something else.
 
-`SESSIOND_FUZZ=N` tries N inputs for each target instead of the few hundred of CI.
+With `--budget` (`sh tests/run --all`) there are more inputs for each target than the few hundred of CI.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A file that is looked at while its tool writes it gives the sessions that one import of the finished file gives, for every tool.
 
 JSON Lines and texts are cut after each record and at random bytes; JSON documents are written again with each message, and are looked
-at while they are written; sources of many files get them one by one. `SESSIOND_ALL_CUTS=1` cuts real files after each record too.
+at while they are written; sources of many files get them one by one.
 """
 
 from __future__ import annotations

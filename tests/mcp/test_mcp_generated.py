@@ -1,5 +1,5 @@
 """Random sessions and random requests: no word of a hidden session comes back, everything else is what the daemon itself finds, and
-pages add up. `SESSIOND_MEMORIES` sets how many worlds.
+pages add up.
 """
 
 from __future__ import annotations
