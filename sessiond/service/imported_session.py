@@ -281,9 +281,9 @@ class New(ImportedSession):
         return self._session
 
     @property
-    def is_unborn(self) -> bool:
-        """Whether nothing was said in it and its source does not say when it began: it would begin when it was looked at."""
-        return not self.added and not self.info.get("createdAt")
+    def is_empty(self) -> bool:
+        """Whether nothing was said in it: tools begin a file for every window that is opened."""
+        return not self.added
 
     def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
         if wire["id"] in self._ids:

@@ -436,8 +436,8 @@ class Intake:
         if not file.found.sure and not one.added and not isinstance(one, (Grown, Followed)):
             await shielded(one.abandon())  # the file was read as this tool's, but the importer recognised nothing in it
             return
-        if isinstance(one, New) and one.is_unborn:
-            await shielded(one.abandon())  # the tool has only begun to write: a later look knows when it began
+        if isinstance(one, New) and one.is_empty:
+            await shielded(one.abandon())  # a later look brings it, when something was said
             return
         file.kept += 1
         file.newest = max(file.newest, one.latest)

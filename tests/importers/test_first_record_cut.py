@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from older_sources import OLDER
@@ -38,6 +39,58 @@ async def test_a_session_that_was_seen_before_its_first_message(tmp_path: Path) 
     [info] = (await following.service.list())["sessions"]
     assert info["createdAt"] == said["timestamp"]
     await following.close()
+
+
+EMPTY = {
+    "pi": ("p1.jsonl", [{"type": "session", "id": "p1", "timestamp": "2026-11-22T10:00:00.000Z", "cwd": "/w"}]),
+    "codex": (
+        "rollout-2026-11-22T10-00-00-c1.jsonl",
+        [
+            {
+                "timestamp": "2026-11-22T10:00:00.000Z",
+                "type": "session_meta",
+                "payload": {
+                    "id": "c1",
+                    "timestamp": "2026-11-22T10:00:00.000Z",
+                    "cwd": "/w",
+                    "originator": "codex_cli_rs",
+                },
+            }
+        ],
+    ),
+    "chatgpt": (
+        "conversations.json",
+        [
+            [
+                {
+                    "title": "Empty",
+                    "create_time": 1.0,
+                    "mapping": {},
+                    "current_node": None,
+                    "conversation_id": "e",
+                    "id": "e",
+                }
+            ]
+        ],
+    ),
+}
+"""Sources that say when a session began, and nothing that was said in it."""
+
+
+@pytest.mark.parametrize("name", EMPTY)
+async def test_a_session_in_which_nothing_was_said_stays_out(tmp_path: Path, name: str) -> None:
+    """Tools begin a file for every window that is opened. The other tests of this file show that it comes in with its first word."""
+    file, records = EMPTY[name]
+    source = tmp_path / "source" / file
+    assert recognised(_written(source, records)) == name
+    following = await same(tmp_path, source, [lambda: lines(source, *records)])
+    assert (await following.service.list())["sessions"] == []
+    await following.close()
+
+
+def _written(source: Path, records: list[Any]) -> Path:
+    lines(source, *records)
+    return source
 
 
 @pytest.mark.parametrize("name", sorted(GROWING))

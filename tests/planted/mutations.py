@@ -2016,11 +2016,11 @@ MUTATIONS = [
         ("tests/importers/test_first_record_cut.py", "-k", "no_first_record and gemini"),
     ),
     Planted(
-        "a session begins when it was looked at",
+        "a session in which nothing was said comes in",
         "service/intake.py::Intake._finish",
-        "if isinstance(one, New) and one.is_unborn:",
-        "if isinstance(one, New) and one.is_unborn and not one.info:",
-        ("tests/importers/test_first_record_cut.py", "-k", "before_its_first_message"),
+        "if isinstance(one, New) and one.is_empty:",
+        "if isinstance(one, New) and one.is_empty and not one.info:",
+        ("tests/importers/test_first_record_cut.py", "-k", "before_its_first_message or nothing_was_said"),
     ),
     Planted(
         "a session that a follower sees again is still said to be gone",
