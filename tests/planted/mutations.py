@@ -4205,8 +4205,8 @@ MUTATIONS = [
     Planted(
         "the ending of a file says nothing of its format",
         "cli/export.py::_by_ending",
-        'if name.endswith(ending)), "markdown")',
-        'if name == ending), "markdown")',
+        '_ENDINGS.get(_ending(output or ""), "markdown")',
+        '"markdown"',
         ("tests/cli/test_export_command.py", "-k", "ending_of_the_file"),
     ),
     Planted(
