@@ -149,7 +149,7 @@ class Follower:
     async def measured(self) -> list[FollowedPlace]:
         """The status with how much is still to be read. A place that does not answer is not waited for."""
         places = self._waiting()
-        sizes = await asyncio.gather(*(self._unread(waiting) for waiting in places.values()))
+        sizes = await asyncio.gather(*(self._unread(place, waiting) for place, waiting in places.items()))
         return [place.status(waiting, size) for (place, waiting), size in zip(places.items(), sizes, strict=True)]
 
     def _waiting(self) -> dict[Place, dict[str, float]]:
@@ -162,15 +162,17 @@ class Follower:
                 found[place][path] = now - self._since.get(path, now)
         return found
 
-    async def _unread(self, paths: Iterable[str]) -> int | None:
-        """How many bytes of these files are to be read; None if that cannot be said at once."""
+    async def _unread(self, place: Place, paths: Iterable[str]) -> int | None:
+        """How many bytes of these files are to be read; None if that cannot be said at once. A place that hangs holds one thread for
+        this, however often it is asked.
+        """
         counted = {path: read for path in paths if (read := self._importing.read_to(path)) is not None}
         if not counted:
             return 0
-        try:
-            return await asyncio.wait_for(FOLLOWING.run(_beyond, counted), _STATUS_S)
-        except TimeoutError:
-            return None
+        if place.measuring is None or place.measuring.done():
+            place.measuring = asyncio.create_task(_measured(counted), name="follow")
+        done, _ = await asyncio.wait({place.measuring}, timeout=_STATUS_S)
+        return next((task.result() for task in done), None)
 
     # Places
 
@@ -233,6 +235,8 @@ class Follower:
             place.unwatched = None
 
     async def _leave(self, place: Place) -> None:
+        if place.measuring is not None:
+            place.measuring.cancel()
         if place.hints is not None:
             await place.hints.close()
 
@@ -438,6 +442,14 @@ def _written(path: str) -> float:
         raise
     except OSError:
         return 0.0
+
+
+async def _measured(read: Mapping[str, int]) -> int | None:
+    """As `_beyond`; None if the place does not say it. Why, is said by whoever reads the files."""
+    try:
+        return await FOLLOWING.call(_beyond, read)
+    except (SessiondError, OSError):
+        return None
 
 
 def _beyond(read: Mapping[str, int]) -> int:

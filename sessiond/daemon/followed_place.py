@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Mapping
@@ -36,6 +37,8 @@ class Place:
         self.last_at: str | None = None
         self.reading_s = 0.0
         """How long its files were read."""
+        self.measuring: asyncio.Task[int | None] | None = None
+        """Asks how large its files are that are to be read."""
 
     @property
     def root(self) -> str:

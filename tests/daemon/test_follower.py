@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -443,18 +444,31 @@ async def test_the_status_says_how_far_behind_a_place_is(
 async def test_a_place_that_does_not_answer_has_a_status(
     user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How much is to be read there is not known."""
+    """How much is to be read there is not known. However often that is asked, one thread waits for the place."""
     monkeypatch.setattr(follow, "_STATUS_S", 0.01)
     place(user_home, "large.jsonl")
     follower, importing = await started()
     await until(lambda: importing.brought)
-    answered = threading.Event()
+    answered, calls = threading.Event(), Counter[str]()
 
     def hangs(read: object) -> int:
-        assert answered.wait(60)
+        calls["begun"] += 1
+        answered.wait(10)
+        calls["ended"] += 1
         return 1
 
     monkeypatch.setattr(follow, "_beyond", hangs)
     (one,) = await follower.measured()
-    answered.set()
+    await follower.measured()
     assert (one.waiting, one.waiting_bytes) == (1, None)
+    assert calls == {"begun": 1}
+    answered.set()
+    await until(lambda: calls["ended"])
+    monkeypatch.setattr(follow, "_STATUS_S", 10.0)
+
+    def refuses(read: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(follow, "_beyond", refuses)
+    await until(lambda: all(one.measuring is None or one.measuring.done() for one in follower._places.values()))
+    assert [one.waiting_bytes for one in await follower.measured()] == [None]

@@ -4327,8 +4327,15 @@ MUTATIONS = [
     Planted(
         "a status waits for a place that does not answer",
         "daemon/follow.py::Follower._unread",
-        "await asyncio.wait_for(FOLLOWING.run(_beyond, counted), _STATUS_S)",
-        "await FOLLOWING.run(_beyond, counted)",
+        "await asyncio.wait({place.measuring}, timeout=_STATUS_S)",
+        "await asyncio.wait({place.measuring})",
+        ("tests/daemon/test_follower.py", "-k", "does_not_answer"),
+    ),
+    Planted(
+        "each status keeps one more thread of a place that hangs",
+        "daemon/follow.py::Follower._unread",
+        "place.measuring is None or place.measuring.done()",
+        "True",
         ("tests/daemon/test_follower.py", "-k", "does_not_answer"),
     ),
     Planted(
