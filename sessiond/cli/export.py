@@ -76,8 +76,9 @@ def command(
     with connect() as client:
         ids = list(session_ids) or _found(client, given, everything)
         several = len(ids) != 1 or not session_ids
-        folder = several or (output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output))))
-        if several and output is not None and not os.path.isdir(os.path.expanduser(output)) and _ending(output):
+        is_folder = output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output)))
+        folder = several or is_folder
+        if several and output is not None and not is_folder and _ending(output):
             raise click.UsageError(f"{count(len(ids), 'session')} cannot go into one file: --output names a folder.")
         form = form or _by_ending(None if folder else output)
         if several and form == "html" and output is None and not as_json:

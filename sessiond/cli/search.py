@@ -18,9 +18,9 @@ from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.client.blocking import Sessiond
 
 _NOTHING = 1
-"""The exit code if nothing was found, as grep has it. With --json it is 0: the document says so."""
+"""The exit code for no matches, as with grep. With --json it is 0: the document says it."""
 
-_NOTHING_FOUND = "nothing was found"
+_NO_MATCHES = "no matches"
 
 _FIRST_OR = re.compile(r"\A([\W_]*\s)?OR(?=\s)")
 """An OR with no word before it: literal, as long as nothing is put in front."""
@@ -141,15 +141,15 @@ def command(
                 note(f"{len(found.hits)} of {found.total}; --all shows the rest")
             if not found.hits and not explained:
                 tell = say if for_people() else note
-                tell(_NOTHING_FOUND if session_id else _nothing(client))
+                tell(_NO_MATCHES if session_id else _nothing(client))
     return 0 if found.hits else _NOTHING
 
 
 def _nothing(client: Sessiond) -> str:
-    """That nothing was found, and if there is nothing to find, what to do."""
+    """What to say when nothing matched, and how to get started if there is nothing to search yet."""
     if any(store.sessions for store in client.status().stores):
-        return _NOTHING_FOUND
-    return f"{_NOTHING_FOUND}, because there are no sessions yet; begin with: {installation.as_typed()} import"
+        return _NO_MATCHES
+    return f"{_NO_MATCHES}: you have no sessions yet; to get started, run `{installation.as_typed()} import`"
 
 
 def _said(name: str, text: str | None) -> str:

@@ -33,7 +33,7 @@ def test_a_session_that_is_none(shell: Shell) -> None:
         assert (done.out, done.err.count("\n")) == ("", 1)
         assert done.err.startswith(f"sessiond: no session {session_id!r}")
         assert done.code == 1
-    nothing = "sessiond: nothing was found\n"
+    nothing = "sessiond: no matches\n"
     assert shell("search", "--session", "one", "x").err == nothing
     assert shell("search", "--session", "one", "--store", "default", "x").err == nothing
 
@@ -44,7 +44,7 @@ def test_a_file_that_cannot_be_read_is_a_session(shell: Shell) -> None:
     assert shell("stop").code == 0
     (shell.data / "sessions" / "one.jsonl").write_bytes(b"\0" * 100)
     assert shell("show", "one").code == 1
-    assert shell("search", "--session", "one", "absent").err == "sessiond: nothing was found\n"
+    assert shell("search", "--session", "one", "absent").err == "sessiond: no matches\n"
 
 
 @pytest.mark.parametrize("option", ["--before", "--after", "--since", "--until"])

@@ -115,7 +115,7 @@ def test_exit_codes(talk: Shell) -> None:
     """0 where something was found, 1 where nothing was or it could not be searched, 2 for wrong usage; 0 with --json."""
     assert talk("search", "needle").code == 0
     absent = talk("search", "absent")
-    assert (absent.code, absent.out, absent.err) == (1, "", "sessiond: nothing was found\n")
+    assert (absent.code, absent.out, absent.err) == (1, "", "sessiond: no matches\n")
     quiet = talk("search", "-q", "absent")
     assert (quiet.code, quiet.out, quiet.err) == (1, "", "")
     assert [talk("search", how, "absent").code for how in ("-l", "-c")] == [1, 1]

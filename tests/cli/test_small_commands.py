@@ -146,9 +146,7 @@ def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatc
         {"session/search": [some, some, {**some, "incomplete": False}], "daemon/status": [{"stores": []}]}
     )
     said = run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr
-    assert re.fullmatch(
-        r"sessiond: nothing was found, because there are no sessions yet; begin with: .* import\n", said
-    )
+    assert re.fullmatch(r"sessiond: no matches: you have no sessions yet; to get started, run `.* import`\n", said)
     assert len(answers.asked) == 3 + 1
     ready = {"index": {"state": "ready", "read": 0, "found": 0, "problem": None}}
     never = Answers({"session/search": [some], "daemon/status": [ready]})

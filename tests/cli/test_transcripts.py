@@ -62,7 +62,7 @@ def test_a_conversation(shell: Shell) -> None:
         $ sessiond search --regex "hay.t.ck"
         talk  #2  assistant  ...  In the haystack.
         $ sessiond search nothing-of-the-kind
-        sessiond: nothing was found
+        sessiond: no matches
         [1]
         $ sessiond search -q nothing-of-the-kind
         [1]

@@ -412,7 +412,7 @@ def test_what_a_search_found_follows(web: Web) -> None:
 
 
 def test_a_fork_ends_at_the_hit(web: Web) -> None:
-    """What was found and opened is offered as the last message; a number that is none is refused there."""
+    """The dialog suggests the hit as the last message to keep, and rejects anything that is not a number."""
     client = web.client()
     client.call("session/new", sessionId="m", name="M")
     say(client, "m", "one", "needle", "three")

@@ -76,11 +76,11 @@ export class ListView {
     this.#stale = false
     try {
       await this.#listen()
-      const shown = this.#query === '' ? this.rows.querySelectorAll('.row').length : this.hits.count
+      const shown = this.#query === '' ? this.rows.querySelectorAll('.row').length : this.hits?.count ?? 0
       const result = await this.#ask(null, signal, Math.max(PAGE, Math.min(1000, shown)))
       const now = fingerprint(result)
       if (generation !== this.#generation || now === this.last) return
-      this.#show(result)
+      this.#show(result, this.hits?.unfolded)
     } catch (error) {
       if (!signal.aborted && error.kind !== 'disconnected') this.#app.fail(error)
     }
@@ -181,9 +181,9 @@ export class ListView {
     }
   }
 
-  #show(result) {
+  // `unfolded`: sessions of which all hits are shown, as before.
+  #show(result, unfolded = []) {
     const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.id : null
-    const unfolded = this.hits?.unfolded ?? []
     this.rows.replaceChildren()
     this.hits = new HitList(this.#app, this.rows, this.selection)
     this.#day = ''

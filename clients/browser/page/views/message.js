@@ -151,10 +151,17 @@ function callView(name, input, id) {
 function inputView(input) {
   if (typeof input === 'string') return code(input)
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return code(json(input))
-  const lines = Object.entries(input).filter(([, value]) => typeof value === 'string' && value.includes('\n'))
-  const rest = Object.fromEntries(Object.entries(input).filter(([, value]) => typeof value !== 'string' || !value.includes('\n')))
-  const views = lines.map(([key, value]) => [h('p', { class: 'key' }, oneLine(key, 60)), plain(value)])
-  return lines.length === 0 ? code(json(input)) : [Object.keys(rest).length > 0 && code(json(rest)), views].flat(2)
+  const entries = Object.entries(input)
+  const texts = entries.filter(hasLines)
+  const rest = entries.filter((entry) => !hasLines(entry))
+  return [
+    (rest.length > 0 || texts.length === 0) && code(json(Object.fromEntries(rest))),
+    ...texts.flatMap(([key, value]) => [h('p', { class: 'key' }, oneLine(key, 60)), plain(value)]),
+  ]
+}
+
+function hasLines([, value]) {
+  return typeof value === 'string' && value.includes('\n')
 }
 
 function json(value) {
