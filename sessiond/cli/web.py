@@ -50,7 +50,7 @@ def command(port: int | None, only_print: bool) -> int:
                     _open(where, connection.ask(requests.hello()).value.instance_id, address, only_print)
                     opened = True
                 if address is known:
-                    say("another `sessiond` is already serving the page; it works for as long as that one runs")
+                    say("another `sessiond` is already serving the page, which works as long as that one runs")
                     return 0
                 port = address.port
                 for _ in connection.notifications():
