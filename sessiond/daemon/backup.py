@@ -287,7 +287,8 @@ class _Copy:
             # Do not wait behind a delete of the same session, which itself waits for the end of this.
             with contextlib.suppress(TimeoutError):
                 whole = self._open_sessions.stores.get(store.name, store)
-                await asyncio.wait_for(self._open_sessions.look_outside(whole, local_id), _LOOK_S)
+                async with asyncio.timeout(_LOOK_S):
+                    await self._open_sessions.look_outside(whole, local_id)
             await self._session(store, local_id)
         stale: list[str] = await NAMED.run(self._stale, files, store.name, list(found))
         for local_id in stale:

@@ -374,7 +374,8 @@ class Follower:
                             return path, place
                 pause = min((one.due for one in free.values()), default=None)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
+                    async with asyncio.timeout(None if pause is None else max(pause - now, 0.001)):
+                        await self._work.wait()
 
     async def _take(self, path: str, place: Place, *, small: bool) -> None:
         source, kind, size, is_link = await FOLLOWING.run(_examined, path)

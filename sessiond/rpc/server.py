@@ -163,7 +163,8 @@ class Server:
         for connection in list(self._connections):
             connection.end()
         try:
-            await asyncio.wait_for(self._empty.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._empty.wait()
         except TimeoutError:
             for connection in list(self._connections):
                 connection.abort()

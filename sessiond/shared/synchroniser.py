@@ -18,7 +18,7 @@ import contextlib
 import logging
 
 from sessiond.errors import Conflict, SessiondError, Unavailable
-from sessiond.hub.port import NOTHING, Back, Changed, Head, Lost, Ordered, Return, chain, seed
+from sessiond.hub.port import NOTHING, Back, Changed, Head, Hint, Lost, Ordered, Return, chain, seed
 from sessiond.limits import HUB_HEADS, HUB_LOOK_S, HUB_PAUSE_S, HUB_PULLS_AT_A_TIME, HUB_PUSH_BYTES, HUB_PUSH_OPERATIONS
 from sessiond.shared.link import Differs
 from sessiond.shared.listing import listed_head
@@ -62,12 +62,9 @@ class Synchroniser:
         clock = asyncio.get_running_loop().time
         looked = clock()
         while True:
-            hint = None
-            with contextlib.suppress(TimeoutError):
-                # A push may have found no answer although the hub can be reached: then it is asked again soon.
-                well = self._link.up and self._ledger.problem is None
-                patience = max(0.0, looked + HUB_LOOK_S - clock()) if well else _SOON_S  # also while hints keep coming
-                hint = await asyncio.wait_for(self._link.hints.get(), patience)
+            # A push may have found no answer although the hub can be reached: then it is asked again soon.
+            well = self._link.up and self._ledger.problem is None
+            hint = await self._next_hint(looked + HUB_LOOK_S - clock() if well else _SOON_S)
             if hint is None:
                 looked = clock()
             if isinstance(hint, Lost | Back | Changed):
@@ -90,6 +87,15 @@ class Synchroniser:
                     log.warning("store %s: the hub cannot be read: %s", self._store.name, error)
             except* Exception:  # a bug of ours: other changes must still come
                 log.exception("store %s: the hub cannot be read", self._store.name)
+
+    async def _next_hint(self, seconds: float) -> Hint | Differs | None:
+        """None if no hint came for so long, or if the time is over already, although hints keep coming."""
+        if seconds <= 0:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._link.hints.get()
+        return None
 
     # One session
 

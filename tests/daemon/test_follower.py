@@ -137,6 +137,21 @@ async def test_a_follower_that_cannot_begin_does_not_keep_the_daemon_from_closin
     await following.close()
 
 
+async def test_a_follower_ends_although_its_readers_were_just_woken(
+    user_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_RETRY_S", 60)
+    place(user_home, "a.jsonl")
+    importing = Importing()
+    importing.fails = 1
+    follower = Follower(importing, ["claude-code"], {})
+    await follower.start()
+    await until(lambda: any(one.problem for one in follower.status()))  # its readers wait until the file is tried again
+    await follower._wake()
+    async with asyncio.timeout(10):
+        await follower.close()
+
+
 async def test_a_file_that_cannot_be_imported_is_tried_again(user_home: Path, started: Started) -> None:
     """Although nobody writes it; meanwhile the status says why."""
     place(user_home, "a.jsonl")

@@ -2977,6 +2977,13 @@ MUTATIONS = [
         ("tests/daemon/test_follower.py", "-k", "although_others"),
     ),
     Planted(
+        "a follower that was woken does not end",
+        "daemon/follow.py::Follower._next",
+        "async with asyncio.timeout(None if pause is None else max(pause - now, 0.001)):\n    await self._work.wait()",
+        "await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))",
+        ("tests/daemon/test_follower.py",),
+    ),
+    Planted(
         "a followed file that keeps failing is tried as often as ever",
         "daemon/follow.py::Follower._failing",
         "self._pauses[path] = min(2 * pause, _LONGEST_RETRY_S)",

@@ -254,7 +254,8 @@ class Chat:
             done = await request
             self._live.look()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(view.reached(seq_of(done)), SEEN_S)
+                async with asyncio.timeout(SEEN_S):
+                    await view.reached(seq_of(done))
         finally:
             view.asking -= 1
         return done

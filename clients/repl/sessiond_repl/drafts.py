@@ -59,4 +59,5 @@ class Drafts:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         with contextlib.suppress(SessiondError, TimeoutError):
-            await asyncio.wait_for(self._send(), LAST_S)
+            async with asyncio.timeout(LAST_S):
+                await self._send()

@@ -94,7 +94,8 @@ class Live:
                 return
         self._is_online(False)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wanted.wait(), LOOK_S)
+            async with asyncio.timeout(LOOK_S):
+                await self._wanted.wait()
 
     def _is_online(self, online: bool) -> None:
         if online != self.online:
