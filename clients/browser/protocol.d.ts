@@ -33,6 +33,17 @@ export interface AdoptResult {
   warnings: Array<FileWarning>
 }
 
+/** Where windows of VS Code connect, which speak the Agent Host Protocol. */
+export interface AgentHostStatus {
+  host: string
+  port: number
+  tokenFile: string
+  /** How many are connected. */
+  windows: number
+  /** The versions that the last window offered which was refused; it shows an empty list, and says nothing. Empty: none was. */
+  refused: Array<string>
+}
+
 /** Messages to append, all or none. */
 export interface AppendParams {
   sessionId: string
@@ -403,7 +414,8 @@ export interface ListResult {
 
 /** What to listen on. */
 export interface ListenParams {
-  kind: "tcp" | "ws"
+  /** `ahp`: for windows of VS Code, which speak the Agent Host Protocol; see docs/editors/vscode-agent-host.md. */
+  kind: "ahp" | "tcp" | "ws"
   /** Defaults to loopback. */
   host?: string | null
   /** 0: any free one. */
@@ -809,6 +821,7 @@ export interface StatusResult {
   socket: string | null
   tcp: Address | null
   ws: Address | null
+  ahp: AgentHostStatus | null
   stores: Array<StoreStatus>
   connections: number
   /** The name that a client gave with `initialize` -> how many connections have it. */
@@ -1195,7 +1208,8 @@ export interface Requests {
   'daemon/reindex': { params: {}, result: ReindexResult }
   /** Listen on TCP or WebSocket while the requesting connection is open. */
   'daemon/listen': { params: {
-  kind: "tcp" | "ws"
+  /** `ahp`: for windows of VS Code, which speak the Agent Host Protocol; see docs/editors/vscode-agent-host.md. */
+  kind: "ahp" | "tcp" | "ws"
   /** Defaults to loopback. */
   host?: string | null
   /** 0: any free one. */

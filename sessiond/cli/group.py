@@ -102,16 +102,21 @@ def _add_examples(name: str, command: click.Command) -> None:
     "--tcp", metavar="[HOST:]PORT", help="Have the daemon listen on TCP while this runs. Port 0: any free port."
 )
 @click.option("--ws", metavar="[HOST:]PORT", help="The same for WebSocket.")
+@click.option(
+    "--ahp", metavar="[HOST:]PORT", help="The same for windows of VS Code (Agent Host Protocol), which can only read."
+)
 @click.version_option(sessiond.__version__, message="%(prog)s %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, stdio: bool, client_pid: int | None, tcp: str | None, ws: str | None) -> int:
+def cli(
+    ctx: click.Context, stdio: bool, client_pid: int | None, tcp: str | None, ws: str | None, ahp: str | None
+) -> int:
     """One daemon that keeps all your conversations with models, for all your tools."""
     if ctx.invoked_subcommand is not None:
         return 0
-    if tcp is not None or ws is not None:
+    wanted = [(kind, address) for kind, address in (("tcp", tcp), ("ws", ws), ("ahp", ahp)) if address is not None]
+    if wanted:
         from sessiond.cli.listen import listen
 
-        wanted = [(kind, address) for kind, address in (("tcp", tcp), ("ws", ws)) if address is not None]
         return listen(wanted)
     from sessiond import relay
 

@@ -11,7 +11,7 @@ from sessiond.cli.client import ask_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, local_time, print_json, say
 from sessiond.client import requests
-from sessiond.client.daemon_types import ConfigStatus, HubStatus, IndexStatus, Status, StoreStatus
+from sessiond.client.daemon_types import AgentHostStatus, ConfigStatus, HubStatus, IndexStatus, Status, StoreStatus
 from sessiond.client.requests import Answer
 from sessiond.endpoint import places
 from sessiond.fs.network import unpromised
@@ -111,6 +111,8 @@ def _lines(status: Status) -> list[tuple[str, str]]:
         if listening is not None:
             where = f"{listening.host}:{listening.port}, token in {listening.token_file}"
             lines.append((kind, where))
+    if status.ahp is not None:
+        lines.append(("ahp", _agent_host_in_words(status.ahp)))
     for store in status.stores:
         problem = problem_of(store)
         what = f"{store.name} ({store.format}, {count(store.sessions, 'session')}) {store.path}"
@@ -131,6 +133,13 @@ def _lines(status: Status) -> list[tuple[str, str]]:
     if status.read_only is not None:
         lines.append(("READ-ONLY", f"{status.read_only.reason}, since {local_time(status.read_only.since)}"))
     return lines + _settings(status.config)
+
+
+def _agent_host_in_words(status: AgentHostStatus) -> str:
+    said = f"{status.host}:{status.port}, token in {status.token_file}, {count(status.windows, 'window')} of VS Code"
+    if status.refused:
+        said += f"; the last one that was refused speaks only {', '.join(status.refused)} of the Agent Host Protocol"
+    return said
 
 
 def _settings(config: ConfigStatus) -> list[tuple[str, str]]:

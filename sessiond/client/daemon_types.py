@@ -103,6 +103,14 @@ class ConfigStatus(Value, frozen=True, kw_only=True):
     values: dict[str, SettingStatus] = field(default_factory=dict)
 
 
+class AgentHostStatus(Address, frozen=True, kw_only=True):
+    """Where windows of VS Code connect, which speak the Agent Host Protocol."""
+
+    windows: int = 0
+    refused: list[str] = field(default_factory=list)
+    """The versions of the last window that was refused."""
+
+
 class Status(Value, frozen=True, kw_only=True):
     """How the daemon is."""
 
@@ -114,6 +122,7 @@ class Status(Value, frozen=True, kw_only=True):
     socket: str | None = None
     tcp: Address | None = None
     ws: Address | None = None
+    ahp: AgentHostStatus | None = None
     connections: int = 0
     clients: dict[str, int] = field(default_factory=dict)
     """The name that a client gave -> how many connections have it."""

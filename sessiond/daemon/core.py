@@ -15,7 +15,7 @@ import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
 from sessiond.daemon.garbage import Garbage
-from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
+from sessiond.daemon.listeners import AgentHostDoor, NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
 from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import DaemonParts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
@@ -88,7 +88,8 @@ class Daemon:
         """Why it could not be restored the last time; said once."""
         self._token = TokenFile(fs, where)
         self._doors: dict[str, NetworkListeners] = {}
-        """By kind: `tcp`, `ws`."""
+        """By kind: `tcp`, `ws`, `ahp`."""
+        self._agent_host: AgentHostDoor
         self._upkeep: asyncio.Task[None] | None = None
 
     # Life
@@ -110,9 +111,11 @@ class Daemon:
         self._parts.health.tell_hub = server.announce_hub
         server.greeting = self._parts.health.greeting
         server.settle = self._parts.settle
+        self._agent_host = AgentHostDoor(self._fs, self._where, self._config, self._clock, server, service)
         self._doors = {
             "tcp": tcp_listeners(self._token, self.limits, server),
             "ws": ws_listeners(self._token, self.limits, server, self._config, self.instance),
+            "ahp": self._agent_host.listeners,
         }
         self._unix = UnixDoor(
             self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance
@@ -133,6 +136,7 @@ class Daemon:
         self._unix.close()
         for doors in self._doors.values():
             doors.close()
+        await self._agent_host.close()
         await self._server.close(self.limits.shutdown_s / 4)
         await self._parts.close()
         _log.info("stopped")
@@ -198,6 +202,7 @@ class Daemon:
             socket=self._unix.path,
             tcp=self._doors["tcp"].status(),
             ws=self._doors["ws"].status(),
+            ahp=self._agent_host.status(),
             stores=sessions.stores,
             open_sessions=sessions.attended,
             dirty_sessions=sessions.dirty,
@@ -224,6 +229,7 @@ class Daemon:
     async def listen(self, peer: RemoteClient, kind: str, host: str | None, port: int) -> Address:
         doors = self._doors[kind]
         address, listener = await doors.listen(host, port)
-        self._server.set_token(self._token.token)
+        if kind != "ahp":
+            self._server.set_token(self._token.token)
         peer.on_closed(lambda: doors.close_one(listener))
         return address

@@ -13,18 +13,27 @@ import posixpath
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from sessiond.clock import Clock
 from sessiond.config import Config
 from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path, privacy_problem, read_endpoint
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unavailable
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
-from sessiond.schema.daemon import Address
+from sessiond.schema.daemon import Address, AgentHostStatus
 from sessiond.transports import tcp, unix
 from sessiond.transports.channel import Acceptor
 
+if TYPE_CHECKING:
+    from sessiond.agent_host.host import AgentHost
+    from sessiond.rpc.server import Server
+    from sessiond.service.sessions import Service
+    from sessiond.transports.ws_http import HttpResponse
+
 _log = logging.getLogger(__name__)
+_VSCODE = "vscode-file://vscode-app"
+"""The origin of desktop windows."""
 _TOKEN_BYTES = 32
 
 
@@ -133,9 +142,9 @@ class TokenFile:
     survives a restart. A file that others could read is replaced.
     """
 
-    def __init__(self, fs: FileSystem, where: Places) -> None:
+    def __init__(self, fs: FileSystem, where: Places, name: str = "token") -> None:
         self._fs = fs
-        self.path = where.data + "/token"
+        self.path = f"{where.data}/{name}"
         self.token: str | None = None
         self._reading = asyncio.Lock()
 
@@ -235,3 +244,74 @@ def ws_listeners(
         return await ws.listen(host, port, acceptor, limits, door=door, site=site, admits=token.admits)
 
     return NetworkListeners("ws", token, opened)
+
+
+class AgentHostDoor:
+    """Windows of VS Code, which speak the Agent Host Protocol. Nothing of it is imported before one is asked for."""
+
+    def __init__(
+        self, fs: FileSystem, where: Places, config: Config, clock: Clock, server: Server, service: Service
+    ) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._clock = clock
+        self._server = server
+        self._service = service
+        self._host: AgentHost | None = None
+        # It gets into process lists and logs of VS Code, so it is not the one that lets a client write.
+        token = TokenFile(fs, where, "agent-host-token")
+        self.listeners = NetworkListeners("ahp", token, self._open)
+        self._token = token
+
+    async def _open(self, host: str | None, port: int) -> NetworkListener:
+        from sessiond.agent_host.host import AgentHost
+        from sessiond.transports import ws
+        from sessiond.transports.ws_http import OriginCheck, token_in_query
+
+        if self._host is None:
+            path = f"{self._where.data}/agent-host.jsonl"
+            made = AgentHost(self._service, self._fs, path, self._clock, self._config.limits, self._server.next_number)
+            await made.start()
+            self._host = self._host or made
+        door = OriginCheck(self._config.allowed_hosts, (*self._config.allowed_origins, _VSCODE))
+        return await ws.listen(
+            host,
+            port,
+            self._host,
+            self._config.limits,
+            door=door,
+            site=_NoSite(),
+            admits=self._token.admits,
+            kind="ahp",
+            token_of=token_in_query("tkn"),
+            strangers=False,
+        )
+
+    @property
+    def windows(self) -> int:
+        return 0 if self._host is None else len(self._host.windows)
+
+    def status(self) -> AgentHostStatus | None:
+        address = self.listeners.status()
+        if address is None or self._host is None:
+            return None
+        return AgentHostStatus(
+            host=address.host,
+            port=address.port,
+            token_file=address.token_file,
+            windows=self.windows,
+            refused=list(self._host.refused),
+        )
+
+    async def close(self) -> None:
+        """Ends the windows."""
+        if self._host is not None:
+            await self._host.close()
+
+
+class _NoSite:
+    """A `Site` without a page."""
+
+    async def get(self, path: str, query: str, authorization: str, port: int) -> HttpResponse | None:
+        return None

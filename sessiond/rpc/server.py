@@ -107,9 +107,13 @@ class Server:
             ),
         )
 
-    def connect(self, channel: Channel) -> Connection:
+    def next_number(self) -> int:
+        """For a connection, or whoever else opens sessions."""
         self._last_number += 1
-        connection = Connection(self._last_number, channel, self)
+        return self._last_number
+
+    def connect(self, channel: Channel) -> Connection:
+        connection = Connection(self.next_number(), channel, self)
         self._connections.add(connection)
         self._empty.clear()
         return connection

@@ -39,6 +39,15 @@ class Address(Wire):
     token_file: str
 
 
+class AgentHostStatus(Address):
+    """Where windows of VS Code connect, which speak the Agent Host Protocol."""
+
+    windows: Count
+    """How many are connected."""
+    refused: list[str]
+    """The versions that the last window offered which was refused; it shows an empty list, and says nothing. Empty: none was."""
+
+
 class JournalStatus(Wire):
     """The daemon-wide journal."""
 
@@ -110,6 +119,7 @@ class StatusResult(Wire):
     socket: str | None
     tcp: Address | None
     ws: Address | None
+    ahp: AgentHostStatus | None
     stores: list[StoreStatus]
     connections: Count
     clients: dict[str, int]
@@ -149,7 +159,8 @@ class ReindexResult(Wire):
 class ListenParams(Wire):
     """What to listen on."""
 
-    kind: Literal["tcp", "ws"]
+    kind: Literal["tcp", "ws", "ahp"]
+    """`ahp`: for windows of VS Code, which speak the Agent Host Protocol; see docs/editors/vscode-agent-host.md."""
     host: str | None = None
     """Defaults to loopback."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0

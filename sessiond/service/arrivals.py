@@ -18,6 +18,7 @@ from sessiond.service.subscribers import Peer
 
 MOST = 100_000
 """Sessions of which it is kept; cursors from before those that were dropped have missed something."""
+_MOST_GONE = 10_000
 _MARKS = 32
 """Of one session. Beyond that the older ones are joined, and `since` may be smaller than it has to be."""
 
@@ -56,6 +57,10 @@ class Arrivals:
         """The last change of the session that was dropped last."""
         self._sessions: dict[str, Arrival] = {}
         """The one that changed last comes last."""
+        self._gone: dict[str, int] = {}
+        """Sessions that were removed -> the number of that, the last one last."""
+        self._forgotten = 0
+        """Of the removal that was dropped last."""
         self._told: dict[int, Peer] = {}
         """Connections that are to hear of the next change."""
 
@@ -84,7 +89,23 @@ class Arrivals:
     def gone(self, wire_id: str) -> None:
         self._sessions.pop(wire_id, None)
         self._no += 1  # whoever is told of changes hears of this one, too
+        self._gone.pop(wire_id, None)
+        self._gone[wire_id] = self._no
+        if len(self._gone) > _MOST_GONE:
+            oldest = next(iter(self._gone))
+            self._forgotten = self._gone.pop(oldest)
         self._tell()
+
+    def removed(self, cursor: str) -> list[str] | None:
+        """Sessions that were removed after the cursor; they may have come again. None: some may be missing."""
+        position = self.position(cursor)
+        if position is None or position[1] < self._forgotten:
+            return None
+        return [wire_id for wire_id, no in self._gone.items() if no > position[1]]
+
+    def gone_lately(self) -> list[str]:
+        """Sessions that were removed; they may have come again."""
+        return list(self._gone)
 
     def tell(self, peer: Peer, cursor: str) -> None:
         """Send `list/changed` to a connection once something came after the cursor, which is one of this daemon's.

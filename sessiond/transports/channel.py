@@ -18,7 +18,7 @@ class Channel(Protocol):
 
     @property
     def kind(self) -> str:
-        """`unix`, `tcp` or `ws`."""
+        """`unix`, `tcp`, `ws` or `ahp`."""
 
     @property
     def trusted(self) -> bool:
@@ -61,7 +61,9 @@ class Receiver(Protocol):
         """
 
     def choked(self) -> None:
-        """The peer reads too slowly: the largest permitted amount is waiting for it."""
+        """The peer reads too slowly: the largest permitted amount is waiting for it. Called from within `send`, so the channel must
+        be left alone until that returns.
+        """
 
     def drained(self) -> None:
         """After `choked`: more can be sent again."""

@@ -46,16 +46,33 @@ _FULL = (
 
 Admits = Callable[[str | None], bool]
 """Whether a token is valid."""
+TokenOf = Callable[[Request], str | None]
+"""Where the token is in the request."""
 
 
 class WsListener(Listener):
+    """`strangers`: a peer may come without a token, and show it in its first message."""
+
     def __init__(
-        self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, door: OriginCheck, site: Site, admits: Admits
+        self,
+        sock: socket.socket,
+        acceptor: Acceptor,
+        *,
+        limits: Limits,
+        door: OriginCheck,
+        site: Site,
+        admits: Admits,
+        kind: str = "ws",
+        token_of: TokenOf = token_of,
+        strangers: bool = True,
     ) -> None:
         self.door = door
         self.site = site
         self.admits = admits
-        super().__init__(sock, acceptor, kind="ws", trusted=False, limits=limits)
+        self.token_of = token_of
+        self.strangers = strangers
+        self.kind = kind
+        super().__init__(sock, acceptor, kind=kind, trusted=False, limits=limits)
         self.host, self.port = str(sock.getsockname()[0]), int(sock.getsockname()[1])
 
     def _refusal(self) -> bytes | None:
@@ -78,7 +95,7 @@ class WsChannel(StreamChannel):
         self._frames = WsFraming(limits.unauthenticated_message_bytes)
         super().__init__(
             acceptor.connect,
-            kind="ws",
+            kind=listener.kind,
             trusted=False,
             limits=limits,
             buffer=buffer,
@@ -161,10 +178,11 @@ class WsChannel(StreamChannel):
         self._answering = self._loop.create_task(self._serve(request, head_only=method == "HEAD"))
 
     def _upgrade(self, protocol: ServerProtocol, request: Request, rest: bytes) -> None:
-        token = token_of(request.headers)
+        token = self._listener.token_of(request)
         trusted = self._listener.admits(token)
-        if token is not None and not trusted:
-            raise RequestRefused(401, "wrong token", "the file that `sessiond status` shows contains it")
+        if not trusted and (token is not None or not self._listener.strangers):
+            what = "no token" if token is None else "wrong token"
+            raise RequestRefused(401, what, "the file that `sessiond status` shows contains it")
         response = protocol.accept(request)
         if response.status_code != 101:
             self._finish(HttpResponse(response.status_code, _TEXT, bytes(response.body)))
@@ -230,7 +248,29 @@ class WsChannel(StreamChannel):
 
 
 async def listen(
-    host: str | None, port: int, acceptor: Acceptor, limits: Limits, *, door: OriginCheck, site: Site, admits: Admits
+    host: str | None,
+    port: int,
+    acceptor: Acceptor,
+    limits: Limits,
+    *,
+    door: OriginCheck,
+    site: Site,
+    admits: Admits,
+    kind: str = "ws",
+    token_of: TokenOf = token_of,
+    strangers: bool = True,
 ) -> WsListener:
-    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on."""
-    return WsListener(await tcp.bind(host, port), acceptor, limits=limits, door=door, site=site, admits=admits)
+    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on. The rest as of
+    `WsListener`.
+    """
+    return WsListener(
+        await tcp.bind(host, port),
+        acceptor,
+        limits=limits,
+        door=door,
+        site=site,
+        admits=admits,
+        kind=kind,
+        token_of=token_of,
+        strangers=strangers,
+    )

@@ -11,8 +11,9 @@ import http
 import ipaddress
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
+from urllib.parse import parse_qsl
 
 import msgspec
 from websockets.datastructures import Headers
@@ -113,8 +114,9 @@ def wants_upgrade(request: Request) -> bool:
     return any("websocket" in value.lower() for value in request.headers.get_all("Upgrade"))
 
 
-def token_of(headers: Headers) -> str | None:
+def token_of(request: Request) -> str | None:
     """The token that a handshake carries: `Authorization: Bearer TOKEN`, or the subprotocol `sessiond.token.TOKEN`."""
+    headers = request.headers
     for value in headers.get_all("Authorization"):
         scheme, _, token = value.strip().partition(" ")
         if scheme.lower() == "bearer":
@@ -123,6 +125,15 @@ def token_of(headers: Headers) -> str | None:
         if name.startswith(TOKEN_SUBPROTOCOL):
             return name.removeprefix(TOKEN_SUBPROTOCOL)
     return None
+
+
+def token_in_query(name: str) -> Callable[[Request], str | None]:
+    """For peers that can send it in no other way: `?NAME=TOKEN`. Such a token gets into process lists and logs."""
+
+    def found(request: Request) -> str | None:
+        return next((value for key, value in parse_qsl(request.path.partition("?")[2]) if key == name), None)
+
+    return found
 
 
 def serialize(answer: HttpResponse, host: str, *, head_only: bool = False) -> bytes:

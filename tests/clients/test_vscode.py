@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture(scope="module")
 def built() -> None:
     """The bundles are those of the sources as they are."""
-    vscodes.installed()
+    vscodes.installed(vscodes.CLIENT / "node_modules")
     vscodes.build()
 
 

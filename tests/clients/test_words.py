@@ -179,7 +179,7 @@ def test_neovim(at: House, source: str, nvim: tuple[str, str]) -> None:
 
 def test_vscode(shell: Shell, source: str) -> None:
     """The document that it makes of a session."""
-    vscodes.installed()
+    vscodes.installed(vscodes.CLIENT / "node_modules")
     vscodes.build()
     with asking(shell) as ask:
         sessions = fill(ask, source)

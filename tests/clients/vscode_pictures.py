@@ -16,7 +16,7 @@ THEMES = {"light": vscodes.LIGHT, "dark": vscodes.DARK}
 
 def take(folder: Path, work: Path) -> None:
     """A conversation that grows while its reply arrives, with all sessions next to it."""
-    vscodes.installed()
+    vscodes.installed(vscodes.CLIENT / "node_modules")
     vscodes.build()
     for look, theme in THEMES.items():
         with house() as at:

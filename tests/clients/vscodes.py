@@ -17,7 +17,7 @@ import pytest
 
 from tests.clients.vims import ROOT, WIRE, House
 from tests.programs import need
-from tests.shell import wait_until
+from tests.shell import Shell, wait_until
 
 CLIENT = ROOT / "clients" / "vscode"
 VERSION = "4.139.1"
@@ -40,9 +40,9 @@ START_S = 90.0
 RUN_S = 280
 
 
-def installed() -> None:
-    """Skips (fails with CI=true) where VS Code, its browser or the extension's own packages are missing."""
-    for path in (NODE, SERVER / "lib" / "vscode" / "node_modules", CLIENT / "node_modules"):
+def installed(*more: Path) -> None:
+    """Skips (fails with CI=true) where VS Code, its browser or something else is missing."""
+    for path in (NODE, SERVER / "lib" / "vscode" / "node_modules", *more):
         if not path.exists():
             reason = f"{path.name} is not installed: sh tests/clients/vscode_install"
             if os.environ.get("CI") == "true":
@@ -98,7 +98,7 @@ def package(at: House) -> Path:
 
 
 @contextlib.contextmanager
-def _served(command: Sequence[str], at: House, env: dict[str, str], listening: str) -> Iterator[str]:
+def _served(command: Sequence[str], at: House | Shell, env: dict[str, str], listening: str) -> Iterator[str]:
     """Runs a server until the block ends; answers its port, which the first group of `listening` matches in what it prints."""
     log = at.path / "vscode.log"
     with log.open("wb") as file:
@@ -233,6 +233,19 @@ def seed(client: Any) -> None:
     )
 
 
+def open_sessions(page: Any) -> None:
+    """Show the list of agents' sessions. A key that is pressed before the window listens is lost."""
+    title = "Maximize Secondary Side Bar"
+    chosen = page.locator(".quick-input-list .monaco-list-row", has_text=title).first
+    for _ in range(30):
+        page.keyboard.press("F1")
+        with contextlib.suppress(Exception):
+            page.locator(".quick-input-widget input").fill(f">{title}", timeout=3000)
+            chosen.click(timeout=3000)
+            return
+    raise AssertionError("the window does not listen")
+
+
 def rows(page: Any) -> Any:
     return page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row")
 
@@ -246,3 +259,28 @@ def command(page: Any, title: str) -> None:
 def shows(page: Any, text: str) -> None:
     # The editor renders blanks as no-break spaces.
     page.locator(".view-lines", has_text=re.compile(re.escape(text).replace(r"\ ", r"\s"))).first.wait_for()
+
+
+@contextlib.contextmanager
+def agents(at: Shell, folder: Path, port: int, token: str) -> Iterator[Any]:
+    """A window without any extension, whose agent host is ours on `port`, with the list of sessions open; as its page documents it."""
+    entry = [str(NODE), str(SERVER / "out" / "node" / "entry.js")]
+    folders = ["--user-data-dir", str(at.path / "user"), "--extensions-dir", str(at.path / "extensions")]
+    settings = at.path / "user" / "User" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"workbench.startupEditor": "none", "workbench.colorTheme": LIGHT}))
+    flags = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
+    flags += ["--disable-workspace-trust", "--disable-getting-started-override"]
+    for name, value in (("host", "127.0.0.1"), ("port", port), ("connection-token", token)):
+        flags += ["--vscode-option", f"agent-host-bridge-{name}={value}"]
+    with _served([*entry, *folders, *flags], at, {}, r"listening on http://127.0.0.1:(\d+)") as served, _page() as page:
+        page.set_default_timeout(START_S * 1000)
+        page.route(lambda url: "127.0.0.1" not in url and url.startswith("http"), lambda route: route.abort())
+        page.goto(f"http://127.0.0.1:{served}/?folder={quote(str(folder))}")
+        page.wait_for_selector(".monaco-workbench")
+        try:
+            open_sessions(page)
+            yield page
+        except Exception:
+            page.screenshot(path=str(at.path.parent / "vscode-failed.png"))
+            raise

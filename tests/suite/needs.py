@@ -28,6 +28,7 @@ ALWAYS = {"apt:git", "extra:dev"}
 NEEDS: dict[str, set[str]] = {
     "tests": set(),
     "tests/adapters": {*_NODE, "ai"},
+    "tests/agent_host": {*_NODE, *_CHROMIUM, "vscode"},
     "tests/agents": {*_NODE, *_EMACS, *_apt("tmux"), "agents"},
     "tests/autostart": _apt("systemd"),
     "tests/bench": {*_POSTGRES, *_SEMANTIC, *_NODE, *_CHROMIUM, *_apt("strace", "emacs-nox", "vim")},

@@ -1,0 +1,338 @@
+"""The host: its windows, the sessions that they have open, and the list. An `Acceptor` for its listener.
+
+Sessions are open here as long as a window has one of their two channels. All windows share one `Hosted`, so a change is
+translated once, however many look on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sessiond.agent_host import shapes
+from sessiond.agent_host.hosted import Hosted, Known
+from sessiond.agent_host.listing import Listing
+from sessiond.agent_host.numbers import Numbers
+from sessiond.agent_host.outbox import Outbox
+from sessiond.agent_host.shapes import Action, SessionSummary, State
+from sessiond.agent_host.window import Window, notification
+from sessiond.clock import Clock
+from sessiond.errors import SessionNotFound
+from sessiond.fs import FileSystem, off_loop
+from sessiond.limits import Limits
+from sessiond.schema.sessions import ListChangedResult, ListResult, OpenResult
+from sessiond.service.sessions import Service
+from sessiond.transports.channel import Channel
+
+log = logging.getLogger(__name__)
+_LINGER_S = 30.0
+"""How long a session stays open here that no window has any more."""
+_NEWEST = 500
+"""Rows that a window is told when it comes back."""
+_MOST_MESSAGE_BYTES = 1024 * 1024
+"""Windows describe their tools in tens of kilobytes, and say nothing larger."""
+
+
+class _ListPeer:
+    """A `Peer` that is told when the list changes."""
+
+    client = "agent host"
+    closed = False
+
+    def __init__(self, peer_id: int, changed: Callable[[], None]) -> None:
+        self.id = peer_id
+        self._changed = changed
+
+    def notify(self, method: str, params: bytes) -> bool:
+        return True
+
+    def notify_owed(self, method: str, params: bytes) -> None:
+        self._changed()
+
+
+class AgentHost:
+    """`peer_id`: gives each `Peer` a number that no other connection has."""
+
+    def __init__(
+        self, service: Service, fs: FileSystem, path: str, clock: Clock, limits: Limits, peer_id: Callable[[], int]
+    ) -> None:
+        self._service = service
+        self._clock = clock
+        self._limits = limits
+        self._peer_id = peer_id
+        self._hosted: dict[str, Hosted] = {}
+        self._loading: dict[str, asyncio.Task[Hosted]] = {}
+        self.windows: set[Window] = set()
+        self._roots: set[Window] = set()
+        """Windows that have the root channel."""
+        self.numbers = Numbers(fs, path)
+        self.outbox = Outbox(self.numbers)
+        self._listing = Listing(self, self._row_changed, lambda: bool(self._roots))
+        self._list_peer = _ListPeer(peer_id(), self._listing.changed)
+        self.refused: list[str] = []
+        """The versions that the last window offered which was refused."""
+
+    async def start(self) -> None:
+        await off_loop(self.numbers.load, self._clock.now_ms())
+
+    async def close(self) -> None:
+        for window in list(self.windows):
+            window.end()
+        self._listing.close()
+        self._list_peer.closed = True
+        loads = list(self._loading.values())
+        for load in loads:
+            load.cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
+        for hosted in list(self._hosted.values()):
+            self._drop(hosted)
+        await self.outbox.sent()
+
+    # Acceptor
+
+    def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
+        if len(self.windows) + coming < self._limits.connections:
+            return None
+        return b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"too many windows"}}'
+
+    def connect(self, channel: Channel) -> Window:
+        window = Window(channel, self)
+        self.windows.add(window)
+        channel.limit_messages(_MOST_MESSAGE_BYTES)
+        return window
+
+    def forget(self, window: Window) -> None:
+        self.windows.discard(window)
+        self._roots.discard(window)
+        for hosted in self._hosted.values():
+            watched = [watching for watching in hosted.channels.values() if window in watching]
+            for watching in watched:
+                watching.remove(window)
+            if watched:
+                self._let_go(hosted)
+
+    def refuse(self, versions: Sequence[str]) -> None:
+        """A window shows an empty list then, and says nothing."""
+        self.refused = [version[:20] for version in versions[:10]]
+        log.warning("a window speaks only %s of the Agent Host Protocol", ", ".join(self.refused) or "no version")
+
+    # Channels
+
+    async def subscribe(self, window: Window, channels: Sequence[str]) -> list[State]:
+        """A snapshot of each channel that there is; what comes later is sent. SessiondError."""
+        found = await self._all(channels)
+        snapshots: list[State] = []
+        for channel, hosted in found.items():  # from here on nothing waits: what comes next is in no snapshot
+            self._join(window, channel, hosted)
+            state = shapes.root_state() if hosted is None else hosted.state(channel)
+            if hosted is not None and shapes.is_chat(channel):
+                number = self.numbers.next()
+                self._mark(hosted, number, client=window.client_id)
+            snapshots.append({"resource": channel, "state": state, "fromSeq": self.numbers.last})
+        return snapshots
+
+    def _join(self, window: Window, channel: str, hosted: Hosted | None) -> None:
+        if hosted is None:
+            self._roots.add(window)
+        else:
+            hosted.channels[channel].add(window)
+
+    def unsubscribe(self, window: Window, channel: str) -> None:
+        if channel == shapes.ROOT:
+            self._roots.discard(window)
+        elif (hosted := self._hosted.get(shapes.session_of(channel) or "")) is not None:
+            hosted.channels.get(channel, set()).discard(window)
+            self._let_go(hosted)
+
+    def channels_of(self, window: Window) -> int:
+        """How many of sessions it has."""
+        return sum(window in watching for hosted in self._hosted.values() for watching in hosted.channels.values())
+
+    def has(self, window: Window, channel: str) -> bool:
+        hosted = self._hosted.get(shapes.session_of(channel) or "")
+        return hosted is not None and window in hosted.channels.get(channel, ())
+
+    async def replay(
+        self, window: Window, number: int, channels: Sequence[str]
+    ) -> tuple[list[State] | None, list[str]]:
+        """What a window lacks that saw all numbers up to this one, and the channels that are gone. It has the others from now on.
+        None: what it knew of one of them is not known here. SessiondError.
+        """
+        if number > self.numbers.last:  # what is here is older than the window
+            return None, []
+        found = await self._all(channels)  # from here on nothing waits
+        known: dict[str, Known] = {}
+        for channel, hosted in found.items():
+            if hosted is not None and shapes.is_chat(channel):
+                state = hosted.known_by(self.numbers.seen(hosted.key, number, window.client_id))
+                if state is None:
+                    log.info("a window begins again: what it had of %s is not known any more", hosted.wire_id)
+                    return None, []
+                known[channel] = state
+        actions: list[State] = []
+        for channel, hosted in found.items():
+            self._join(window, channel, hosted)
+            if hosted is not None:
+                missed = hosted.since(known[channel]) if channel in known else _about(hosted)
+                actions += [shapes.envelope(channel, action, self.numbers.last) for action in missed]
+        return actions, [channel for channel in channels if channel not in found]
+
+    # Sessions
+
+    async def _all(self, channels: Sequence[str]) -> dict[str, Hosted | None]:
+        """The channels that there are, with their sessions; the root has none. SessiondError."""
+        found: dict[str, Hosted | None] = {}
+        for channel in channels:
+            if channel == shapes.ROOT:
+                found[channel] = None
+            elif (wire_id := shapes.session_of(channel)) is not None and channel in shapes.channels_of(wire_id):
+                with contextlib.suppress(SessionNotFound):
+                    found[channel] = await self._of(wire_id)
+        # One may have gone while others were loaded.
+        return {channel: hosted for channel, hosted in found.items() if hosted is None or not hosted.closed}
+
+    async def _of(self, wire_id: str) -> Hosted:
+        hosted = self._hosted.get(wire_id)
+        if hosted is None:
+            loading = self._loading.get(wire_id)
+            if loading is None:
+                loading = self._loading[wire_id] = asyncio.create_task(self._load(wire_id), name="agent host")
+            hosted = await asyncio.shield(loading)
+        hosted.used_at = asyncio.get_running_loop().time()
+        return hosted
+
+    async def _load(self, wire_id: str) -> Hosted:
+        hosted = Hosted(self, self.numbers, wire_id, self._peer_id())
+        try:
+            await hosted.load()
+        except BaseException:
+            hosted.close()
+            self._service.disconnected(hosted)
+            raise
+        finally:
+            del self._loading[wire_id]
+        if hosted.closed:
+            raise SessionNotFound(f"{wire_id!r} was deleted while it was read")
+        self._hosted[wire_id] = hosted
+        self.status_changed(hosted)
+        self._let_go(hosted)
+        return hosted
+
+    def _let_go(self, hosted: Hosted) -> None:
+        """A while after nobody has it. A window that is loaded again leaves for a moment, and one that came may not have it yet."""
+        asyncio.get_running_loop().call_later(_LINGER_S, self._look_at, hosted)
+
+    def _look_at(self, hosted: Hosted) -> None:
+        if hosted.closed or hosted.attended:
+            return
+        if asyncio.get_running_loop().time() - hosted.used_at < _LINGER_S:
+            self._let_go(hosted)
+        else:
+            self._drop(hosted)
+
+    def _drop(self, hosted: Hosted) -> None:
+        self._hosted.pop(hosted.wire_id, None)
+        hosted.close()
+        self._service.disconnected(hosted)
+        # Nobody hears here any more what its last turn does.
+        self._row_told(hosted.wire_id, {"status": hosted.summary.status})
+
+    async def opened(self, hosted: Hosted, *, last: int) -> OpenResult:
+        return await self._service.open(hosted, hosted.wire_id, last=last)
+
+    def say(self, hosted: Hosted, channel: str, actions: Sequence[Action], split: str | None = None) -> None:
+        first = self.numbers.last + 1
+        numbered = [(self.numbers.next(), action) for action in actions]
+        if shapes.is_chat(channel):
+            if not numbered:
+                self.numbers.next()
+            self._mark(hosted, first, split=split)
+        windows = list(hosted.channels[channel])
+        for number, action in numbered if windows else []:
+            self.outbox.post(windows, notification("action", shapes.envelope(channel, action, number)))
+
+    def _mark(self, hosted: Hosted, first: int, *, split: str | None = None, client: str | None = None) -> None:
+        mark = self.numbers.mark(first, hosted.key, hosted.shown(), split=split, client=client)
+        hosted.said(first, mark.number)
+        self.outbox.mark(mark)
+
+    def gone(self, hosted: Hosted) -> None:
+        self.numbers.forget(hosted.key)
+        self._drop(hosted)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    # The list
+
+    async def rows(self) -> list[SessionSummary]:
+        """The one that changed last first. SessiondError."""
+        rows = [self._row(wire_id, row) for wire_id, row in (await self._listing.rows()).items()]
+        return sorted(rows, key=lambda row: row.modified_at, reverse=True)
+
+    async def tell_list(self, window: Window) -> None:
+        """The list as it is, to a window that was away. It does not ask for it again, and its rows have no numbers; what it knows
+        already does no harm. The newest are enough: an older one is rarely what changed. SessiondError.
+        """
+        rows = await self.rows()
+        for row in rows[:_NEWEST]:
+            message = notification("root/sessionAdded", {"channel": shapes.ROOT, "summary": row})
+            self.outbox.post([window], message)
+        known = {row.resource for row in rows}
+        trash = await self._service.list(limit=_NEWEST, filter={"deleted": True})
+        arrivals = self._service.catalog.arrivals
+        removed = [] if arrivals is None else arrivals.gone_lately()
+        for wire_id in {*removed, *(info.session_id for info in trash.sessions)}:
+            session = shapes.session_uri(wire_id)
+            if session not in known:
+                gone = notification("root/sessionRemoved", {"channel": shapes.ROOT, "session": session})
+                self.outbox.post([window], gone)
+
+    def _row(self, wire_id: str, row: SessionSummary) -> SessionSummary:
+        """With what its last turn does, if that is known here."""
+        hosted = self._hosted.get(wire_id)
+        return row if hosted is None else msgspec.structs.replace(row, status=hosted.status)
+
+    def _row_changed(self, wire_id: str, before: SessionSummary | None, after: SessionSummary | None) -> None:
+        if after is None:
+            self._tell("root/sessionRemoved", session=shapes.session_uri(wire_id))
+        elif before is None:
+            self._tell("root/sessionAdded", summary=self._row(wire_id, after))
+        else:
+            old, new = msgspec.to_builtins(before), msgspec.to_builtins(self._row(wire_id, after))
+            self._row_told(wire_id, {key: value for key, value in new.items() if old.get(key) != value})
+
+    def status_changed(self, hosted: Hosted) -> None:
+        self._row_told(hosted.wire_id, {"status": hosted.status})
+
+    def _row_told(self, wire_id: str, changes: State) -> None:
+        if changes:
+            self._tell("root/sessionSummaryChanged", session=shapes.session_uri(wire_id), changes=changes)
+
+    def _tell(self, method: str, **params: object) -> None:
+        self.outbox.post(list(self._roots), notification(method, {"channel": shapes.ROOT, **params}))
+
+    async def page(self, cursor: str | None, limit: int) -> ListResult:
+        return await self._service.list(limit=limit, cursor=cursor)
+
+    async def changed(self, cursor: str | None, *, tell: bool) -> ListChangedResult:
+        return await self._service.finder.changed(limit=None, cursor=cursor, tell=self._list_peer if tell else None)
+
+    def removed(self, cursor: str) -> list[str] | None:
+        arrivals = self._service.catalog.arrivals
+        return None if arrivals is None else arrivals.removed(cursor)
+
+
+def _about(hosted: Hosted) -> list[Action]:
+    """What a window may have missed of a session besides its words."""
+    title, archived = hosted.summary.title, bool(hosted.summary.status & shapes.ARCHIVED)
+    status = shapes.chat_status(hosted.now.turns, hosted.now.active)
+    return [
+        shapes.title_changed(title),
+        shapes.archived_changed(archived),
+        shapes.chat_changed(hosted.wire_id, title=title, status=status),
+    ]

@@ -1,0 +1,499 @@
+"""A session that some window has open: what windows know of it, and the actions that keep them up to date.
+
+                     load                     changed, a timer
+    messages here ──────────> `now`, a snapshot ──────────> actions, and `now` again
+
+What every window of this session knows is `now`. A change of the session leads to new messages, these to a new conversation, and
+the difference of the two to actions; so a window that has taken all actions has what a snapshot would give it.
+
+Whether the last turn goes on is not in the messages. It does as long as text streams in; for a moment after an answer, because
+most agents say something and then call a tool; and for ten minutes while an answer is due. When a message comes for a turn that
+has ended, a new one begins with it (`splits`), because windows ignore what comes for an ended turn.
+
+A window that comes back had some earlier state. The newest ones are kept (`_past`); older ones, and those from before a restart,
+are made from the messages and a mark (`_as_of`). Splits and ends are in the marks, so that the turns are the ones that windows know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import operator
+import zlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from sessiond.agent_host import shapes, turns
+from sessiond.agent_host.actions import changes
+from sessiond.agent_host.numbers import Numbers, Shown
+from sessiond.agent_host.outbox import Recipient
+from sessiond.agent_host.shapes import Action, State, Turn
+from sessiond.agent_host.summaries import summary
+from sessiond.agent_host.turns import Conversation
+from sessiond.errors import SessiondError, SessionNotFound
+from sessiond.model.message import Message
+from sessiond.model.values import Json, epoch_ms
+from sessiond.ready import ready
+from sessiond.schema.sessions import OpenResult
+from sessiond.schema.types import SessionInfo, ShownChange
+
+ready(SessionInfo)
+log = logging.getLogger(__name__)
+MOST_TURNS = 300
+"""Turns in a snapshot. A window wants all at once, and takes a second for so many."""
+_MOST_MESSAGES = 2000
+_MOST_BYTES = 4_000_000
+_PAST = 200
+"""States that are kept for windows that come back."""
+SETTLE_S = 1.5
+"""How long a turn goes on after an answer that may be the last one."""
+ANSWER_S = 600.0
+"""How long a turn goes on while an answer is due."""
+_FOREVER = float("inf")
+_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+
+
+class Sessions(Protocol):
+    """What a hosted session needs of its host."""
+
+    async def opened(self, hosted: Hosted, *, last: int) -> OpenResult:
+        """As `session/open` by the hosted session itself, which then hears of changes. SessiondError."""
+
+    def say(self, hosted: Hosted, channel: str, actions: Sequence[Action], split: str | None = None) -> None:
+        """Number the actions, and send them to the windows that have the channel."""
+
+    def status_changed(self, hosted: Hosted) -> None: ...
+
+    def gone(self, hosted: Hosted) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+
+class Known(NamedTuple):
+    """A state that a window has; or it has taken some of the actions to `reached`, and lacks `first`."""
+
+    base: Conversation
+    first: Sequence[Action]
+    reached: Conversation | None
+
+
+class _State(NamedTuple):
+    """`first` to `number`: of the actions that led to it."""
+
+    first: int
+    number: int
+    conversation: Conversation
+
+
+class Hosted:
+    """A `Peer` of the service: it hears of changes as a client does that has the session open."""
+
+    client = "agent host"
+
+    def __init__(self, host: Sessions, numbers: Numbers, wire_id: str, peer_id: int) -> None:
+        self._host = host
+        self._numbers = numbers
+        self.id = peer_id
+        self.wire_id = wire_id
+        self.key = wire_id
+        """The session's, in marks: a deleted one's id may come again."""
+        self.channels: dict[str, set[Recipient]] = {shapes.session_uri(wire_id): set(), shapes.chat_uri(wire_id): set()}
+        self.seq = 0
+        self.now = Conversation()
+        self.summary: shapes.SessionSummary
+        self._messages: list[Message] = []
+        """Never changed in place."""
+        self._first = ""
+        """Id of the first one that windows have."""
+        self._earlier: tuple[shapes.Turn, ...] = ()
+        """Says that turns before those shown are not shown."""
+        self._splits: set[str] = set()
+        self._turns: dict[str, tuple[list[Message], Turn]] = {}
+        """First message of an ended turn -> its messages, and the turn."""
+        self._memo = turns.Memo()
+        """Of the turn that goes on."""
+        self._past: deque[_State] = deque(maxlen=_PAST)
+        self._changed_at = 0.0
+        """When something was said the last time, by the loop's clock."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._held: list[tuple[str, bytes]] | None = []
+        """What is heard while the session is read; None at other times."""
+        self.used_at = 0.0
+        """When somebody asked for it the last time, by the loop's clock."""
+        self.closed = False
+
+    @property
+    def ended(self) -> bool:
+        return self.now.active is None
+
+    @property
+    def status(self) -> int:
+        """As in the list: what the last turn does, and the flags."""
+        activity = shapes.chat_status(self.now.turns, self.now.active) & shapes.ACTIVITY
+        return self.summary.status & ~shapes.ACTIVITY | activity
+
+    @property
+    def attended(self) -> bool:
+        return any(self.channels.values())
+
+    def state(self, channel: str) -> State:
+        if shapes.is_chat(channel):
+            shown = self.now.turns
+            if len(shown) > 2 * MOST_TURNS:  # it has grown since it was loaded
+                shown = (_earlier(self.wire_id, self.summary.created_at), *shown[-MOST_TURNS:])
+            return shapes.chat_state(self.summary, self.wire_id, shown, self.now.active)
+        status = shapes.chat_status(self.now.turns, self.now.active)
+        return shapes.session_state(self.summary, self.wire_id, status)
+
+    # Loading
+
+    async def load(self) -> None:
+        """SessiondError."""
+        await self._read()
+        mark = self._numbers.newest(self.key)
+        split = None if mark is None else self._split_since(mark.shown.seq, ended=mark.shown.ended)
+        self.now = self._conversation()
+        self._host.say(self, shapes.chat_uri(self.wire_id), [], split)
+        self._release()
+
+    def close(self) -> None:
+        self.closed = True
+        for pending in (self._timer, self._loading):
+            if pending is not None:
+                pending.cancel()
+
+    async def _read(self) -> None:
+        result = await self._host.opened(self, last=_MOST_MESSAGES)
+        if result.session.session_id != self.wire_id:  # spelled in another way, it would have a second channel
+            raise SessionNotFound(f"{self.wire_id!r} is {result.session.session_id!r}")
+        self.key = f"{self.wire_id} {result.session.created_at}"
+        self._splits |= self._numbers.splits(self.key)
+        self._changed_at = asyncio.get_running_loop().time() - self._age_s(result.session.updated_at)
+        self.summary = summary(result.session)
+        self.seq = result.session.seq
+        self._messages = [Message.from_wire(one) for one in result.messages]
+        if self._first and self._begin_as_before():
+            return
+        groups = turns.grouped(self._messages, self._splits)
+        shown = _newest(groups[1:] if result.has_more and len(groups) > 1 else groups)
+        left_out = next((at for at, one in enumerate(self._messages) if shown and one is shown[0][0]), 0)
+        self._messages = self._messages[left_out:]
+        whole = not left_out and not result.has_more
+        before = result.session.message_count - len(self._messages)
+        self._earlier = () if whole else (_earlier(self.wire_id, result.session.created_at, before),)
+        self._first = self._messages[0].id if self._messages else ""
+
+    def _begin_as_before(self) -> bool:
+        """Leave out what windows do not have anyway."""
+        first = self._first
+        at = next((at for at, message in enumerate(self._messages) if message.id == first), None)
+        if at is None:
+            return False
+        self._messages = self._messages[at:]
+        return True
+
+    def _age_s(self, updated_at: str) -> float:
+        try:
+            return (self._host.now_ms() - epoch_ms(updated_at)) / 1000
+        except ValueError:
+            return ANSWER_S
+
+    def _split_since(self, seq: int, *, ended: bool) -> str | None:
+        """If the last turn had ended for windows, the first message since begins one: it is a split now."""
+        new = next((message for message in self._messages if message.seq > seq), None)
+        if not ended or new is None or turns.begins(new, self._splits) or self._messages[0].seq > seq:
+            return None
+        self._splits.add(new.id)
+        return new.id
+
+    # Changes
+
+    def notify(self, method: str, params: bytes) -> bool:
+        """The service goes on; what windows want is done later."""
+        if not self.closed:
+            asyncio.get_running_loop().call_soon(self._hear, method, params)
+        return True
+
+    def notify_owed(self, method: str, params: bytes) -> None:
+        self.notify(method, params)
+
+    def _hear(self, method: str, params: bytes) -> None:
+        if self.closed:
+            return
+        if self._held is not None:
+            self._held.append((method, params))
+        elif method == "session/deleted":
+            self._host.gone(self)
+        elif method in ("session/reloaded", "session/resync"):
+            self._load_again()
+        elif method == "session/changed":
+            try:
+                told = _told(params)
+                if told.seq > self.seq:
+                    self._change(told)
+            except Exception:  # a bug of ours must not cost windows what comes later
+                log.exception("a change of %s could not be shown", self.wire_id)
+                self._load_again()
+
+    def _release(self) -> None:
+        held, self._held = self._held or [], None
+        for at, (method, params) in enumerate(held):
+            if self._held is not None:  # it is read once more
+                self._held += held[at:]
+                return
+            self._hear(method, params)
+
+    def _load_again(self) -> None:
+        self._held = []
+        self._loading = asyncio.create_task(self._reload(), name="agent host")
+
+    async def _reload(self) -> None:
+        before, seq, ended = self.summary, self.seq, self.ended
+        pause = _RETRY_S
+        while True:
+            self._held = []
+            try:
+                await self._read()
+                self._renamed(before)
+                self._settle(self._split_since(seq, ended=ended))
+                break
+            except SessionNotFound:
+                self._host.gone(self)
+                return
+            except SessiondError as error:
+                log.warning("%s could not be read for a window: %s", self.wire_id, error)
+            except Exception:
+                log.exception("%s could not be read for a window", self.wire_id)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_RETRY_S)
+        self._loading = None
+        self._release()
+
+    def _change(self, told: _Told) -> None:
+        split, begun = None, False
+        before = self.summary
+        for change in told.changes:
+            if change["kind"] == "updated":
+                self.summary = summary(msgspec.convert(change["session"], SessionInfo))
+            elif change["kind"] == "appended" and not begun:
+                split, begun = self._split(change["messages"]), True
+            self._messages = applied(self._messages, change)
+        self.seq = told.seq
+        if any(change["kind"] in ("appended", "extended", "finished") for change in told.changes):
+            self._changed_at = asyncio.get_running_loop().time()
+        self._renamed(before)
+        self._settle(split)
+
+    def _split(self, wires: Sequence[Mapping[str, Json]]) -> str | None:
+        """The message that has to begin a turn, because the last one has ended."""
+        if not (self.ended and self.now.turns and wires):
+            return None
+        first = Message.from_wire(wires[0])
+        if turns.begins(first, self._splits):
+            return None
+        self._splits.add(first.id)
+        return first.id
+
+    def _renamed(self, before: shapes.SessionSummary) -> None:
+        found: list[Action] = []
+        if (title := self.summary.title) != before.title:
+            found += [shapes.title_changed(title), shapes.chat_changed(self.wire_id, title=title)]
+        if (self.summary.status ^ before.status) & shapes.ARCHIVED:
+            found.append(shapes.archived_changed(bool(self.summary.status & shapes.ARCHIVED)))
+        if found:
+            self._host.say(self, shapes.session_uri(self.wire_id), found)
+
+    def _settle(self, split: str | None = None) -> None:
+        """Bring windows up to date, and look again when the last turn may have ended."""
+        before, was = self.now, self.status
+        self.now = self._conversation()
+        actions = changes(before, self.now)
+        if actions or split is not None:
+            self._host.say(self, shapes.chat_uri(self.wire_id), actions, split)
+        if self.status != was:
+            status = shapes.chat_status(self.now.turns, self.now.active)
+            self._host.say(self, shapes.session_uri(self.wire_id), [shapes.chat_changed(self.wire_id, status=status)])
+            self._host.status_changed(self)
+
+    def _conversation(self) -> Conversation:
+        groups = turns.grouped(self._messages, self._splits)
+        left = self._left_s(groups[-1]) if groups else 0.0
+        if len(self._turns) > 2 * len(groups) + MOST_TURNS:
+            self._turns.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if 0 < left < _FOREVER:
+            self._timer = asyncio.get_running_loop().call_later(left, self._settle)
+        return self._of(groups, goes_on=left > 0)
+
+    def _of(self, groups: Sequence[list[Message]], *, goes_on: bool) -> Conversation:
+        """Only what is new is made: a session that grows by a word has the same turns before it."""
+        if goes_on and groups:
+            return Conversation(
+                self._earlier + tuple(map(self._ended, groups[:-1])), turns.active(groups[-1], self._memo)
+            )
+        return Conversation(self._earlier + tuple(map(self._ended, groups)))
+
+    def _ended(self, group: list[Message]) -> Turn:
+        known = self._turns.get(group[0].id)
+        if known is not None and len(known[0]) == len(group) and all(map(operator.is_, known[0], group)):
+            return known[1]
+        made = turns.ended(group)
+        self._memo.forget()
+        self._turns[group[0].id] = (group, made)
+        return made
+
+    def _left_s(self, last: Sequence[Message]) -> float:
+        """How long the last turn goes on, unless something comes."""
+        if turns.is_streamed(last):
+            return _FOREVER
+        most = SETTLE_S if turns.is_answer(last) else ANSWER_S
+        return self._changed_at + most - asyncio.get_running_loop().time()
+
+    # What windows knew
+
+    def said(self, first: int, number: int) -> None:
+        """The actions to `now` have these numbers."""
+        self._past.append(_State(first, number, self.now))
+
+    def known_by(self, number: int) -> Known | None:
+        """What a window knows that saw all numbers up to this one; None if that is not known here any more."""
+        past = list(self._past)
+        if past and past[0].number <= number:
+            base = [state for state in past if state.number <= number][-1].conversation
+            later = next((state for state in past if state.number > number), None)
+        else:
+            mark, next_mark = self._numbers.at(self.key, number)
+            found = None if mark is None else self._as_of(mark.shown)
+            if found is None:
+                return None
+            base, later = found, None
+            if next_mark is not None and next_mark.first <= number:
+                reached = self._as_of(next_mark.shown)
+                if reached is None:
+                    return None
+                later = _State(next_mark.first, next_mark.number, reached)
+        return Known(base, (), None) if later is None or number < later.first else _in_the_middle(base, later, number)
+
+    def since(self, known: Known) -> list[Action]:
+        """The actions from there to now."""
+        return [*known.first, *changes(known.base if known.reached is None else known.reached, self.now)]
+
+    def shown(self) -> Shown:
+        """What is known of `now` later."""
+        streamed = next((one for one in self._messages if one.status == "streaming"), None)
+        return Shown(
+            seq=self.seq,
+            last=_checksum(self._messages[-1].id) if self._messages else 0,
+            ended=self.ended,
+            streamed=0 if streamed is None else _checksum(streamed.id),
+            chars=0 if streamed is None else len(streamed.content),
+        )
+
+    def _as_of(self, shown: Shown) -> Conversation | None:
+        """That state again; None if the session is not what it was by then, or if it is not all here."""
+        before = [message for message in self._messages if message.seq <= shown.seq]
+        if (_checksum(before[-1].id) if before else 0) != shown.last or (self._earlier and not before):
+            return None
+        if shown.streamed:
+            at = next((at for at, one in enumerate(before) if _checksum(one.id) == shown.streamed), None)
+            if at is None:
+                return None
+            before[at] = _unfinished(before[at], shown.chars)
+        return self._of(turns.grouped(before, self._splits), goes_on=not shown.ended)
+
+
+def _in_the_middle(base: Conversation, later: _State, number: int) -> Known:
+    """The connection broke between two actions of one change."""
+    return Known(base, changes(base, later.conversation)[number - later.first + 1 :], later.conversation)
+
+
+class _Told(msgspec.Struct, rename="camel"):
+    """`session/changed`, as far as windows are concerned."""
+
+    seq: int
+    changes: list[ShownChange]
+
+
+_told = msgspec.json.Decoder(_Told).decode
+
+
+def applied(messages: list[Message], change: ShownChange) -> list[Message]:
+    """The messages after a change. Those that stay as they are stay the same objects."""
+    match change["kind"]:
+        case "appended":
+            return messages + [Message.from_wire(one) for one in change["messages"]]
+        case "extended":
+            return [_extended(one, change) if one.id == change["messageId"] else one for one in messages]
+        case "finished":
+            return [_finished(one, change) if one.id == change["messageId"] else one for one in messages]
+        case "cleared":
+            return []
+        case "truncated":
+            return [one for one in messages if one.seq <= change["afterSeq"]]
+    return messages
+
+
+def _extended(message: Message, change: ShownChange) -> Message:
+    if not isinstance(message.content, str) or "cut" in message.rest:
+        return message
+    return msgspec.structs.replace(message, content=message.content[: change["offset"]] + change["text"])
+
+
+def _finished(message: Message, change: ShownChange) -> Message:
+    rest = dict(message.rest)
+    if (metadata := change.get("metadata")) is not None:
+        rest["metadata"] = {**message.metadata, **metadata}
+    if (calls := change.get("toolCalls")) is not None:
+        rest["toolCalls"] = calls
+    return msgspec.structs.replace(message, status=change["status"], rest=rest)
+
+
+def _unfinished(message: Message, chars: int) -> Message:
+    """As it was when so much of its text had come. What a message has besides its text comes at its end."""
+    content = message.content[:chars] if isinstance(message.content, str) else message.content
+    return msgspec.structs.replace(message, status="streaming", content=content, rest=_at_first(message.rest))
+
+
+def _at_first(rest: Mapping[str, Json]) -> dict[str, Json]:
+    """Calls and counts of tokens are told when a message is finished."""
+    metadata = rest.get("metadata")
+    kept = {key: value for key, value in rest.items() if key not in ("toolCalls", "metadata")}
+    if isinstance(metadata, dict) and (own := {key: value for key, value in metadata.items() if key != "tokens"}):
+        kept["metadata"] = own
+    return kept
+
+
+def _checksum(text: str) -> int:
+    """Never 0."""
+    return zlib.crc32(text.encode()) or 1
+
+
+def _newest(groups: list[list[Message]]) -> list[list[Message]]:
+    """As many as a window opens in a second; at least the last one."""
+    size = 0
+    for count, group in enumerate(reversed(groups)):
+        size += sum(len(msgspec.json.encode(message.wire())) for message in group)
+        if count == MOST_TURNS or (count and size > _MOST_BYTES):
+            return groups[len(groups) - count :]
+    return groups
+
+
+def _earlier(wire_id: str, created_at: str, count: int | None = None) -> shapes.Turn:
+    """Says that turns are left out. `count`: of messages, where it is known."""
+    what = "Earlier messages are" if not count or count < 0 else f"{count:,} earlier messages are"
+    text = f"*{what} not shown here. `sessiond show {wire_id}` and `sessiond web` have all of them.*"
+    return shapes.Turn(
+        id="earlier",
+        started_at=created_at,
+        duration=0,
+        message=shapes.Question(text="", origin=shapes.Origin(kind="agent"), meta=shapes.Hidden(request=True)),
+        response_parts=(shapes.Markdown(id="earlier", content=text),),
+        state="complete",
+    )

@@ -1,0 +1,45 @@
+"""What a session is called in the list."""
+
+from __future__ import annotations
+
+import ntpath
+import posixpath
+import re
+from pathlib import PurePosixPath, PureWindowsPath
+
+from sessiond.agent_host import shapes
+from sessiond.schema.types import SessionInfo
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+def summary(info: SessionInfo) -> shapes.SessionSummary:
+    """Nothing here says who has read what, so all of it is read: otherwise every row would be bold."""
+    folder = _uri(info.cwd)
+    return shapes.SessionSummary(
+        resource=shapes.session_uri(info.session_id),
+        provider=shapes.PROVIDER,
+        title=info.name or info.session_id,
+        status=shapes.IDLE | shapes.READ | (shapes.ARCHIVED if info.archived else 0),
+        created_at=info.created_at,
+        modified_at=info.updated_at,
+        working_directories=None if folder is None else (folder,),
+        project=None if folder is None else shapes.Project(uri=folder, display_name=_name(info.cwd or "")),
+    )
+
+
+def _uri(folder: str | None) -> str | None:
+    """None also where a tool wrote something else than an absolute path."""
+    if not folder:
+        return None
+    try:
+        if _DRIVE.match(folder):
+            return PureWindowsPath(folder).as_uri()
+        return PurePosixPath(folder).as_uri() if folder.startswith("/") else None
+    except ValueError:
+        return None
+
+
+def _name(folder: str) -> str:
+    path = ntpath if _DRIVE.match(folder) else posixpath
+    return path.basename(folder.rstrip("\\/")) or folder

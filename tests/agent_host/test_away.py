@@ -1,0 +1,327 @@
+"""Windows that come and go, a host that is killed, and a session that goes on meanwhile: in the end all have the same.
+
+The host, its windows and the service are real and in this process; what a window receives is cut off anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import operator
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.agent_host import host as agent_host
+from sessiond.agent_host import hosted, shapes
+from sessiond.agent_host.host import AgentHost
+from sessiond.fs import RealFileSystem
+from sessiond.limits import Limits
+from sessiond.service.sessions import Service
+from tests.agent_host.reducers import reduced
+from tests.agent_host.window import VERSIONS, text
+from tests.fakes.clock import ManualClock
+from tests.suite.explore import seeds
+
+CHAT, SESSION = shapes.chat_uri("a"), shapes.session_uri("a")
+
+
+class FakeChannel:
+    kind = "ahp"
+    trusted = True
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send(self, message: bytes, *, soon: bool = False) -> None:
+        self.sent.append(message)
+
+    def at_once(self, message: bytes, claim: Callable[[], bool]) -> None:
+        return None
+
+    def limit_messages(self, size: int) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def close(self, *, linger: bool = False) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Seat:
+    """A window's side: it takes what it received, in order, as far as it came before the connection broke."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, Any] = {}
+        self.seen = 0
+        self.connected = False
+        self.cuts = 0
+        """Actions that an open window does not show."""
+        self._id = 0
+
+    def connect(self, host: AgentHost) -> None:
+        self._channel = FakeChannel()
+        self._window = host.connect(self._channel)
+        self.connected = True
+
+    def take(self, count: int | None = None) -> list[dict[str, Any]]:
+        """The first of what came; the others stay."""
+        taken = self._channel.sent[:count]
+        del self._channel.sent[:count]
+        found = [json.loads(message) for message in taken]
+        for message in found:
+            if message.get("method") == "action":
+                self._act(message["params"])
+        return found
+
+    def _act(self, envelope: dict[str, Any]) -> None:
+        self.seen = max(self.seen, envelope["serverSeq"])
+        self.cuts += envelope["action"]["type"] == "chat/truncated"
+        if (state := self.states.get(envelope["channel"])) is not None:
+            self.states[envelope["channel"]] = reduced(state, [envelope["action"]])
+
+    def cut(self, pick: random.Random) -> None:
+        if self.connected:
+            self.connected = False
+            self.take(pick.randrange(len(self._channel.sent) + 1))
+            self._window.lost()
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        self._id += 1
+        self._window.received(
+            json.dumps({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params}).encode()
+        )
+        while True:
+            for at, message in enumerate(self._channel.sent):
+                if json.loads(message).get("id") == self._id:
+                    return self.take(at + 1)[-1]
+            await asyncio.sleep(0.001)
+
+    async def come(self, host: AgentHost, *, cut: bool = False) -> None:
+        """`cut`: messages were removed since it was here, so it may have to begin again."""
+        self.connect(host)
+        if self.states:
+            answer = await self.ask(
+                "reconnect", clientId=str(id(self)), lastSeenServerSeq=self.seen, subscriptions=[*self.states]
+            )
+            if "result" in answer:
+                for envelope in answer["result"]["actions"]:
+                    self._act(envelope)
+                return
+            assert cut
+            assert answer["error"]["code"] == -32008
+        answer = await self.ask("initialize", protocolVersions=VERSIONS, clientId=str(id(self)))
+        self.seen = answer["result"]["serverSeq"]
+        for channel in (SESSION, CHAT):
+            answer = await self.ask("subscribe", channel=channel)
+            self.states[channel] = answer["result"]["snapshot"]["state"]
+
+
+class World:
+    def __init__(self, seed: int, path: str, service: Service, clock: ManualClock) -> None:
+        self.pick = random.Random(seed)
+        self._path = path
+        self._service = service
+        self._clock = clock
+        self._peers = 100
+        self.seats = [Seat(), Seat()]
+        self._streamed = ""
+        self._text = ""
+        self._calls: list[str] = []
+        self._said = 0
+        self.cut_short = False
+        """Messages were removed."""
+
+    async def begin(self) -> None:
+        self.host = AgentHost(self._service, RealFileSystem(), self._path, self._clock, Limits(), self._number)
+        await self.host.start()
+
+    def _number(self) -> int:
+        self._peers += 1
+        return self._peers
+
+    async def step(self) -> None:
+        steps: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+            (3, self.say), (2, self.answer), (2, self.stream), (5, self.extend), (2, self.finish), (2, self.call), (2, self.result),
+            (0.1, self.truncate), (0.3, self.rename), (2, self.pause), (1, self.cut), (2, self.come), (0.4, self.kill),
+        ]  # fmt: skip
+        await self.pick.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
+
+    async def append(self, role: str, content: str, **more: Any) -> str:
+        self._said += 1
+        sent = {"role": role, "content": content, "id": f"m{self._said}", **more}
+        await self._service.append(None, "a", [sent])
+        return f"m{self._said}"
+
+    async def say(self) -> None:
+        await self.append("user", f"Question {self._said}")
+
+    async def answer(self) -> None:
+        await self.append(
+            "assistant", f"Answer {self._said}", **({"thinking": "Hm."} if self.pick.random() < 0.3 else {})
+        )
+
+    async def stream(self) -> None:
+        if not self._streamed:
+            self._text = self.pick.choice(("", "The "))
+            self._streamed = await self.append("assistant", self._text, status="streaming")
+
+    async def extend(self) -> None:
+        if self._streamed:
+            more = self.pick.choice(("lock", " is", "\n", "日本"))
+            await self._service.extend(None, "a", self._streamed, more, len(self._text))
+            self._text += more
+
+    async def finish(self) -> None:
+        if self._streamed:
+            streamed, self._streamed = self._streamed, ""
+            calls = [{"id": f"f{self._said}", "name": "Bash", "arguments": {}}] if self.pick.random() < 0.3 else None
+            status = self.pick.choice(("done", "interrupted", "error"))
+            await self._service.finish(None, "a", streamed, status, {"tokens": {"input": 3, "output": 1}}, calls)
+
+    async def call(self) -> None:
+        self._calls.append(f"c{self._said}")
+        await self.append(
+            "assistant", "", toolCalls=[{"id": self._calls[-1], "name": "Bash", "arguments": {"command": "ls"}}]
+        )
+
+    async def result(self) -> None:
+        if self._calls:
+            await self.append("tool", "a.txt", toolCallId=self._calls.pop())
+
+    async def truncate(self) -> None:
+        if not self._streamed:
+            self.cut_short = True
+            head = (await self._service.read("a", last=1)).seq
+            await self._service.truncate(None, "a", max(0, head - self.pick.randrange(6)))
+
+    async def rename(self) -> None:
+        await self._service.update(None, "a", {"name": f"Name {self._said}"})
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.pick.choice((0, 0, 0.001, 0.03)))
+
+    async def cut(self) -> None:
+        self.pick.choice(self.seats).cut(self.pick)
+
+    async def come(self) -> None:
+        seat = self.pick.choice(self.seats)
+        if seat.connected:
+            seat.take(self.pick.randrange(20))
+        else:
+            await seat.come(self.host, cut=self.cut_short)
+
+    async def kill(self) -> None:
+        """Without a farewell: what the windows have not received is lost."""
+        for seat in self.seats:
+            seat.cut(self.pick)
+        await self.host.close()
+        await self.begin()
+
+
+def known(seat: Seat) -> dict[str, Any]:
+    """A session's own status only says what it was when it was opened; its chats say what goes on."""
+    chat, (summary,) = seat.states[CHAT], seat.states[SESSION]["chats"]
+    found = {"turns": chat["turns"], "activeTurn": chat.get("activeTurn"), "title": seat.states[SESSION]["title"]}
+    return {**found, "named": summary["title"], "status": summary["status"] & shapes.ACTIVITY}
+
+
+@pytest.mark.parametrize("seed", seeds(15, 1500))
+async def test_windows_that_were_away_have_what_a_new_one_gets(
+    seed: int, service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted, "SETTLE_S", 0.01)
+    monkeypatch.setattr(hosted, "ANSWER_S", 0.02)
+    await service.new(None, session_id="a")
+    world = World(seed, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    for _ in range(60):
+        await world.step()
+    await world.finish()
+    for seat in world.seats:
+        seat.cut(world.pick)
+        await seat.come(world.host, cut=world.cut_short)
+    fresh = Seat()
+    await fresh.come(world.host)
+    ends = asyncio.get_running_loop().time() + 10
+    while "activeTurn" in fresh.states[CHAT] or any(
+        text(seat.states[CHAT]) != text(fresh.states[CHAT]) for seat in world.seats
+    ):
+        assert asyncio.get_running_loop().time() < ends, [text(seat.states[CHAT]) for seat in (fresh, *world.seats)]
+        await asyncio.sleep(0.005)
+        for seat in (fresh, *world.seats):
+            seat.take()
+    for seat in world.seats:
+        assert known(seat) == known(fresh)
+        assert world.cut_short or not seat.cuts
+    await world.host.close()
+
+
+async def test_what_comes_while_a_session_is_read(service: Service, clock: ManualClock, tmp_path: Path) -> None:
+    """The reading began before it."""
+    await service.new(None, session_id="a", messages=[{"role": "user", "content": "Before"}])
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    opened = world.host.opened
+
+    async def slowly(*args: Any, **named: Any) -> Any:
+        result = await opened(*args, **named)
+        await world.append("user", "Meanwhile")
+        await asyncio.sleep(0.01)
+        return result
+
+    world.host.opened = slowly  # type: ignore[method-assign]
+    (seat, _) = world.seats
+    await seat.come(world.host)
+    await asyncio.sleep(0.01)
+    seat.take()
+    assert "Meanwhile" in text(seat.states[CHAT])
+    await world.host.close()
+
+
+async def test_a_row_does_not_say_for_ever_that_somebody_works(
+    service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When nobody has the session open, nobody hears that its turn has ended."""
+    monkeypatch.setattr(agent_host, "_LINGER_S", 0.01)
+    await service.new(None, session_id="a", messages=[{"role": "user", "content": "Go"}])
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    (seat, _) = world.seats
+    await seat.come(world.host)
+    await seat.ask("subscribe", channel=shapes.ROOT)
+    for channel in (SESSION, CHAT):
+        await seat.ask("unsubscribe", channel=channel)
+    await asyncio.sleep(0.1)
+    told = [one["params"]["changes"] for one in seat.take() if one["method"] == "root/sessionSummaryChanged"]
+    assert told == [{"status": shapes.IDLE | shapes.READ}]
+    await world.host.close()
+
+
+async def test_a_word_costs_the_same_in_a_long_turn(service: Service, clock: ManualClock, tmp_path: Path) -> None:
+    """Of a turn that grows, what was there before is neither made again nor kept again."""
+    await service.new(None, session_id="a")
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    for _ in range(20):
+        await world.call()
+        await world.result()
+    (seat, _) = world.seats
+    await seat.come(world.host)
+    await world.stream()
+    await asyncio.sleep(0.01)
+    one = world.host._hosted["a"]
+    before = one.now.active
+    await world.extend()
+    await asyncio.sleep(0.01)
+    after = one.now.active
+    assert before is not None
+    assert after is not None
+    assert before is not after
+    assert all(map(operator.is_, before.response_parts[:20], after.response_parts))
+    await world.host.close()
