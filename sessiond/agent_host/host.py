@@ -319,8 +319,8 @@ class AgentHost:
     async def page(self, cursor: str | None, limit: int) -> ListResult:
         return await self._service.list(limit=limit, cursor=cursor)
 
-    async def changed(self, cursor: str | None, *, tell: bool) -> ListChangedResult:
-        return await self._service.finder.changed(limit=None, cursor=cursor, tell=self._list_peer if tell else None)
+    async def changed(self, cursor: str | None) -> ListChangedResult:
+        return await self._service.finder.changed(limit=None, cursor=cursor, tell=self._list_peer)
 
     def removed(self, cursor: str) -> list[str] | None:
         arrivals = self._service.catalog.arrivals

@@ -20,11 +20,12 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class Catalogue(Protocol):
-    """What the list needs of the service. `told`: `Listing.changed` is called once something comes after the result."""
+    """What the list needs of the service."""
 
     async def page(self, cursor: str | None, limit: int) -> ListResult: ...
 
-    async def changed(self, cursor: str | None, *, tell: bool) -> ListChangedResult: ...
+    async def changed(self, cursor: str | None) -> ListChangedResult:
+        """`Listing.changed` is called once something comes after the result."""
 
     def removed(self, cursor: str) -> list[str] | None:
         """Sessions that are gone since; None: some may be missing."""
@@ -64,7 +65,7 @@ class Listing:
                 task.cancel()
 
     async def _read(self) -> None:
-        self._cursor = (await self._catalogue.changed(None, tell=True)).cursor
+        self._cursor = (await self._catalogue.changed(None)).cursor
         self._rows = await self._all()
 
     async def _all(self) -> dict[str, SessionSummary]:
@@ -104,7 +105,7 @@ class Listing:
     async def _compare(self) -> bool:
         """Whether there is more."""
         cursor = self._cursor
-        result = await self._catalogue.changed(cursor, tell=True)
+        result = await self._catalogue.changed(cursor)
         gone = None if cursor is None else self._catalogue.removed(cursor)
         self._cursor = result.cursor
         if result.lost or gone is None:

@@ -15,12 +15,14 @@ The file has the newest marks, one JSON array a line. It is written by one threa
 from __future__ import annotations
 
 import bisect
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from sessiond.fs import FileSystem, atomic_write
 
+log = logging.getLogger(__name__)
 _MOST = 10_000
 """Marks that are kept. When there are twice as many, the older half goes, except each session's last one."""
 
@@ -73,7 +75,8 @@ class Numbers:
         """Blocks. What cannot be read of the file costs the replay of what it says."""
         try:
             lines = self._fs.read(self._path).splitlines() if self._fs.stat(self._path) is not None else []
-        except OSError:
+        except OSError as error:
+            log.warning("windows that come back have to begin again: %s", error)
             lines = []
         for line in lines:
             try:

@@ -241,7 +241,7 @@ def ws_listeners(
 
         door = OriginCheck(config.allowed_hosts, config.allowed_origins)
         site = PageSite(await token.get(), instance)
-        return await ws.listen(host, port, acceptor, limits, door=door, site=site, admits=token.admits)
+        return await ws.listen(host, port, acceptor, limits, ws.Gate(door, site, token.admits))
 
     return NetworkListeners("ws", token, opened)
 
@@ -259,6 +259,7 @@ class AgentHostDoor:
         self._server = server
         self._service = service
         self._host: AgentHost | None = None
+        self._opening = asyncio.Lock()
         # It gets into process lists and logs of VS Code, so it is not the one that lets a client write.
         token = TokenFile(fs, where, "agent-host-token")
         self.listeners = NetworkListeners("ahp", token, self._open)
@@ -269,24 +270,16 @@ class AgentHostDoor:
         from sessiond.transports import ws
         from sessiond.transports.ws_http import OriginCheck, token_in_query
 
-        if self._host is None:
-            path = f"{self._where.data}/agent-host.jsonl"
-            made = AgentHost(self._service, self._fs, path, self._clock, self._config.limits, self._server.next_number)
-            await made.start()
-            self._host = self._host or made
+        limits = self._config.limits
+        async with self._opening:
+            if self._host is None:
+                path = f"{self._where.data}/agent-host.jsonl"
+                made = AgentHost(self._service, self._fs, path, self._clock, limits, self._server.next_number)
+                await made.start()
+                self._host = made
         door = OriginCheck(self._config.allowed_hosts, (*self._config.allowed_origins, _VSCODE))
-        return await ws.listen(
-            host,
-            port,
-            self._host,
-            self._config.limits,
-            door=door,
-            site=_NoSite(),
-            admits=self._token.admits,
-            kind="ahp",
-            token_of=token_in_query("tkn"),
-            strangers=False,
-        )
+        gate = ws.Gate(door, _NoSite(), self._token.admits, "ahp", token_in_query("tkn"), strangers=False)
+        return await ws.listen(host, port, self._host, limits, gate)
 
     @property
     def windows(self) -> int:

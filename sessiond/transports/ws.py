@@ -16,6 +16,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+import msgspec
 from websockets.frames import CloseCode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
@@ -50,29 +51,23 @@ TokenOf = Callable[[Request], str | None]
 """Where the token is in the request."""
 
 
-class WsListener(Listener):
-    """`strangers`: a peer may come without a token, and show it in its first message."""
+class Gate(msgspec.Struct, frozen=True):
+    """Who comes in by WebSocket, and what else the port serves. `strangers`: a peer may come without a token, and show it in its
+    first message.
+    """
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        acceptor: Acceptor,
-        *,
-        limits: Limits,
-        door: OriginCheck,
-        site: Site,
-        admits: Admits,
-        kind: str = "ws",
-        token_of: TokenOf = token_of,
-        strangers: bool = True,
-    ) -> None:
-        self.door = door
-        self.site = site
-        self.admits = admits
-        self.token_of = token_of
-        self.strangers = strangers
-        self.kind = kind
-        super().__init__(sock, acceptor, kind=kind, trusted=False, limits=limits)
+    door: OriginCheck
+    site: Site
+    admits: Admits
+    kind: str = "ws"
+    token_of: TokenOf = token_of
+    strangers: bool = True
+
+
+class WsListener(Listener):
+    def __init__(self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, gate: Gate) -> None:
+        self.gate = gate
+        super().__init__(sock, acceptor, kind=gate.kind, trusted=False, limits=limits)
         self.host, self.port = str(sock.getsockname()[0]), int(sock.getsockname()[1])
 
     def _refusal(self) -> bytes | None:
@@ -95,7 +90,7 @@ class WsChannel(StreamChannel):
         self._frames = WsFraming(limits.unauthenticated_message_bytes)
         super().__init__(
             acceptor.connect,
-            kind=listener.kind,
+            kind=listener.gate.kind,
             trusted=False,
             limits=limits,
             buffer=buffer,
@@ -167,7 +162,7 @@ class WsChannel(StreamChannel):
 
     def _request(self, head: bytes, rest: bytes) -> None:
         method, protocol, request = read_head(head)
-        self._host = self._listener.door.judge(request.headers)
+        self._host = self._listener.gate.door.judge(request.headers)
         if method not in ("GET", "HEAD"):
             raise RequestRefused(405, "only GET is served here", kind="invalidRequest")
         if method == "GET" and wants_upgrade(request):
@@ -178,9 +173,10 @@ class WsChannel(StreamChannel):
         self._answering = self._loop.create_task(self._serve(request, head_only=method == "HEAD"))
 
     def _upgrade(self, protocol: ServerProtocol, request: Request, rest: bytes) -> None:
-        token = self._listener.token_of(request)
-        trusted = self._listener.admits(token)
-        if not trusted and (token is not None or not self._listener.strangers):
+        gate = self._listener.gate
+        token = gate.token_of(request)
+        trusted = gate.admits(token)
+        if not trusted and (token is not None or not gate.strangers):
             what = "no token" if token is None else "wrong token"
             raise RequestRefused(401, what, "the file that `sessiond status` shows contains it")
         response = protocol.accept(request)
@@ -209,7 +205,7 @@ class WsChannel(StreamChannel):
         path, _, query = request.path.partition("?")
         authorization = request.headers.get_all("Authorization")
         try:
-            answer = await self._listener.site.get(
+            answer = await self._listener.gate.site.get(
                 path, query, authorization[0] if len(authorization) == 1 else "", self._listener.port
             )
         except RequestRefused as refused:
@@ -247,30 +243,6 @@ class WsChannel(StreamChannel):
         self._next_ping = self._loop.call_later(self._limits.ping_s, self._ping)
 
 
-async def listen(
-    host: str | None,
-    port: int,
-    acceptor: Acceptor,
-    limits: Limits,
-    *,
-    door: OriginCheck,
-    site: Site,
-    admits: Admits,
-    kind: str = "ws",
-    token_of: TokenOf = token_of,
-    strangers: bool = True,
-) -> WsListener:
-    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on. The rest as of
-    `WsListener`.
-    """
-    return WsListener(
-        await tcp.bind(host, port),
-        acceptor,
-        limits=limits,
-        door=door,
-        site=site,
-        admits=admits,
-        kind=kind,
-        token_of=token_of,
-        strangers=strangers,
-    )
+async def listen(host: str | None, port: int, acceptor: Acceptor, limits: Limits, gate: Gate) -> WsListener:
+    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on."""
+    return WsListener(await tcp.bind(host, port), acceptor, limits=limits, gate=gate)

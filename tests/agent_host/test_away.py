@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sessiond.agent_host import host as agent_host
-from sessiond.agent_host import hosted, shapes
+from sessiond.agent_host import hosted, shapes, window
 from sessiond.agent_host.host import AgentHost
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
@@ -300,6 +300,23 @@ async def test_a_row_does_not_say_for_ever_that_somebody_works(
     await asyncio.sleep(0.1)
     told = [one["params"]["changes"] for one in seat.take() if one["method"] == "root/sessionSummaryChanged"]
     assert told == [{"status": shapes.IDLE | shapes.READ}]
+    await world.host.close()
+
+
+async def test_a_window_has_so_many_channels_at_most(
+    service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window, "_MOST_CHANNELS", 2)
+    for name in ("a", "b"):
+        await service.new(None, session_id=name)
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    (seat, _) = world.seats
+    await seat.come(world.host)
+    refused = await seat.ask("subscribe", channel=shapes.chat_uri("b"))
+    assert refused["error"]["code"] == shapes.INVALID_REQUEST
+    await seat.ask("unsubscribe", channel=SESSION)
+    assert "result" in await seat.ask("subscribe", channel=shapes.chat_uri("b"))
     await world.host.close()
 
 

@@ -280,6 +280,16 @@ def test_bad_messages_cost_nothing_else(host: Host, frame: str) -> None:
     assert one.ask("ping") == {}
 
 
+def test_requests_in_one_go_are_answered_in_their_order(client: Client, host: Host) -> None:
+    """More than wait at a time."""
+    client.call("session/new", sessionId="a")
+    one = window(host)
+    for number in range(1000, 1500):
+        one.send(id=number, method="listSessions", params={"channel": "ahp-root://"})
+    answers = [one.hear()["id"] for _ in range(500)]
+    assert answers == list(range(1000, 1500))
+
+
 def test_a_large_session_opens(client: Client, host: Host) -> None:
     """Its snapshot is more than may wait for a client."""
     client.call("session/new", sessionId="a", messages=[user("Before"), user("Go")])
@@ -328,13 +338,16 @@ def test_many_messages_are_cut_where_a_turn_begins(client: Client, host: Host) -
 
 
 def test_the_command_listens_and_the_daemon_stops_with_windows(shell: Shell) -> None:
-    host, _ = by_command(shell)
+    host, listening = by_command(shell)
     one = window(host)
     with pytest.raises(Answered):
         Window(host).ask("initialize", protocolVersions=["1.0.0"], clientId="w")
     said = shell("status").out
     assert f"127.0.0.1:{host.port}" in said
     assert "speaks only 1.0.0 of the Agent Host Protocol" in said
+    listening.terminate()
+    listening.wait(20)
+    assert one.ask("ping") == {}
     assert shell("stop").code == 0
     with pytest.raises(ConnectionClosed):
         one.until(lambda: False)

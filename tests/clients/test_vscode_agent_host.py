@@ -66,6 +66,7 @@ def test_every_window_shows_every_session(at: Shell, work: Path) -> None:
         page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
         page.mouse.move(400, 400)  # while it is over a row, the list stays as it is
         shows(page, "The journal's.")
+        shows(page, "read-only")
         with at.client(start=False) as client:
             append(client, {"role": "user", "content": "And then?"})
             shows(page, "And then?")

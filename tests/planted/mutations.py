@@ -4412,7 +4412,7 @@ MUTATIONS = [
     Planted(
         "a window can come without a token",
         "transports/ws.py::WsChannel._upgrade",
-        "not trusted and (token is not None or not self._listener.strangers)",
+        "not trusted and (token is not None or not gate.strangers)",
         "not trusted and token is not None",
         ("tests/agent_host/test_host.py", "-k", "stays_out"),
     ),

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -41,15 +42,8 @@ async def opened() -> AsyncIterator[Opener]:
 
     async def make(limits: Limits | None = None, **door: Any) -> Made:
         acceptor = Acceptor()
-        listener = await ws.listen(
-            None,
-            0,
-            acceptor,
-            limits or Limits(),
-            door=OriginCheck(**door),
-            site=Files(),
-            admits=lambda token: token == TOKEN,
-        )
+        gate = ws.Gate(OriginCheck(**door), Files(), lambda token: token == TOKEN)
+        listener = await ws.listen(None, 0, acceptor, limits or Limits(), gate)
         listeners.append(listener)
         return listener, acceptor
 
@@ -239,7 +233,8 @@ async def test_hosts(opened: Opener) -> None:
     port = 0
     listener, acceptor = await opened(allowed_hosts=["box.example"])
     port = listener.port
-    listener.door = OriginCheck(["box.example", f"Box2.example:{port}"])
+    door = OriginCheck(["box.example", f"Box2.example:{port}"])
+    listener.gate = msgspec.structs.replace(listener.gate, door=door)
     for host in GOOD_HOSTS:
         got = await raw(listener, handshake(host.format(port)) + frame(8, b""))
         assert got.startswith(b"HTTP/1.1 101"), host
