@@ -61,6 +61,7 @@ def _message(database: Database, draft: SessionDraft, row: JsonObject, silent: C
     turn = Turn(
         word(about.get("role")) or "unknown",
         rest_of(about, "role", "time", "tokens") | of_opencode({**about, "id": row["id"]}, parts),
+        one_step=True,
     )
     for part in parts:
         if word(mapped(part).get("type")) in _SILENT:

@@ -56,7 +56,8 @@ _UNFINISHED = re.compile(
 may be finished, and end without a newline.
 """
 _HALF_AN_END = re.compile(
-    rf"\n?(?:{_begun('<details><summary>', '</details></think>', '</think>', '</summary>', '</details></tool-use>')})\Z"
+    rf"\n?(?:{_begun('<details><summary>', '<summary>', '</summary>')}"
+    rf"|{_begun('</details></think>', '</think>', '</details></tool-use>')})\Z"
 )
 _NO_THOUGHT = re.compile(r"<details>(<summary>[^<]*)?\Z")
 

@@ -43,8 +43,12 @@ _Part: TypeAlias = _Said | _Result
 class Turn:
     """Put the parts in with `say`, `think`, `call`, `result`, `add` and `take`, in their order; then ask for `events`."""
 
-    def __init__(self, role: str, metadata: JsonObject | None = None) -> None:
+    def __init__(self, role: str, metadata: JsonObject | None = None, *, one_step: bool = False) -> None:
+        """`one_step`: the record is one answer of the model, so what was said and called is one message in front of the results. Of
+        calls that go on at once, any may have its result first.
+        """
         self.role = role
+        self._one_step = one_step
         self.metadata: JsonObject = dict(metadata or {})
         """Of the first message."""
         self._parts: list[_Part] = []
@@ -123,10 +127,10 @@ class Turn:
         return True
 
     def _said(self, kind: str) -> _Said:
-        if not self._parts or not isinstance(self._parts[-1], _Said):
-            self._parts.append(_Said())
-        said = self._parts[-1]
-        assert isinstance(said, _Said)
+        said = self._parts[0 if self._one_step else -1] if self._parts else None
+        if not isinstance(said, _Said):
+            said = _Said()
+            self._parts.insert(0 if self._one_step else len(self._parts), said)
         said.order.append(kind)
         return said
 

@@ -5,7 +5,8 @@
     it has other words                    ours is replaced; what it was stays in front of it as a message of its own, with
                                           `metadata.superseded`: a correction, a placeholder, a rewrite
 
-A word is a run of letters and digits, in the text, the thinking, or the calls. A picture or file is one word.
+A word is a run of letters and digits, in the text, the thinking, or the calls. A picture or file is one word. The last word of a text
+may have been cut off while it was written, whatever stands behind that text: tools write on in a block when others have begun.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from sessiond.importers.record import digest_of
 from sessiond.model.values import Json, JsonObject
@@ -26,6 +28,11 @@ SUPERSEDED = "superseded"
 _WORDS = re.compile(r"\w+")
 _SPENT = ("tokens", "usage", "cost", "costUSD", "request")
 """Keys in the metadata of a message that say what it cost: its later form says it too."""
+
+
+class _Word(NamedTuple):
+    letters: str
+    may_be_cut: bool = False
 
 
 class Later(enum.Enum):
@@ -65,7 +72,7 @@ def earlier_id(wire: JsonObject) -> str:
     return f"{wire['id']}~{digest_of(said)[:4].hex()}"
 
 
-def _all_in_order(some: Sequence[list[str]], many: Sequence[list[str]]) -> bool:
+def _all_in_order(some: Sequence[list[_Word]], many: Sequence[list[_Word]]) -> bool:
     """By field; or all together: what was in the text may be in the thinking now."""
     if all(_in_order(*pair) for pair in zip(some, many, strict=True)):
         return True
@@ -74,19 +81,18 @@ def _all_in_order(some: Sequence[list[str]], many: Sequence[list[str]]) -> bool:
     return _in_order(together, [*text, *thinking, *calls]) or _in_order(together, [*thinking, *text, *calls])
 
 
-def _in_order(some: Sequence[str], many: Sequence[str]) -> bool:
-    """Whether `some` can be had from `many` by leaving words out. The last may have been cut off."""
+def _in_order(some: Sequence[_Word], many: Sequence[_Word]) -> bool:
+    """Whether `some` can be had from `many` by leaving words out, or letters at the end of those that may have been cut off."""
     there = iter(many)
-    last = len(some) - 1
     return all(
-        any(other == one or (place == last and other.startswith(one)) for other in there)
-        for place, one in enumerate(some)
+        any(other.letters == letters or (may_be_cut and other.letters.startswith(letters)) for other in there)
+        for letters, may_be_cut in some
     )
 
 
-def _words(wire: Mapping[str, Json]) -> tuple[list[str], list[str], list[str]]:
+def _words(wire: Mapping[str, Json]) -> tuple[list[_Word], list[_Word], list[_Word]]:
     """Of the text, the thinking, and the calls."""
-    calls: list[str] = []
+    calls: list[_Word] = []
     given = wire.get("toolCalls")
     for call in given if isinstance(given, list) else []:
         if isinstance(call, dict):
@@ -95,7 +101,7 @@ def _words(wire: Mapping[str, Json]) -> tuple[list[str], list[str], list[str]]:
     return list(_of_content(wire.get("content"))), list(_of_content(wire.get("thinking"))), calls
 
 
-def _of_content(content: Json) -> Iterator[str]:
+def _of_content(content: Json) -> Iterator[_Word]:
     if not isinstance(content, list):
         yield from _of_text(content)
         return
@@ -104,16 +110,16 @@ def _of_content(content: Json) -> Iterator[str]:
         if isinstance(text, str):
             yield from _of_text(text)
         else:
-            yield digest_of(block).hex()
+            yield _Word(digest_of(block).hex())
 
 
-def _of_text(text: Json) -> Iterator[str]:
-    if isinstance(text, str):
-        for found in _WORDS.finditer(text):
-            yield found.group()
+def _of_text(text: Json) -> Iterator[_Word]:
+    found = _WORDS.findall(text) if isinstance(text, str) else []
+    for place, letters in enumerate(found, 1):
+        yield _Word(letters, place == len(found))
 
 
-def _of_any(value: Json) -> Iterator[str]:
+def _of_any(value: Json) -> Iterator[_Word]:
     yield from _of_text(
         value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     )

@@ -28,7 +28,9 @@ def replay(decoded: Decoded, changes: Iterable[Change]) -> list[Change]:
         if fresh is not None:
             session.apply(fresh)
             missing.append(fresh)
-        elif not isinstance(change, (StateSet, Created)):
+            continue
+        session.seq = max(session.seq, change.seq)  # it was acknowledged: its number is never given again
+        if not isinstance(change, (StateSet, Created)):
             # The change is there, but the session's own fields may not reflect it yet.
             session.touch(change.messages[-1]["timestamp"] if isinstance(change, Appended) else change.at)
     return missing
@@ -38,10 +40,7 @@ def _without_known(session: Session, change: Change) -> Change | None:
     match change:
         case Appended():
             new = [wire for wire in change.messages if session.message(wire["id"]) is None]
-            if not new:
-                session.seq = max(session.seq, change.seq)
-                return None
-            return Appended(seq=change.seq, at=change.at, messages=new)
+            return Appended(seq=change.seq, at=change.at, messages=new) if new else None
         case Extended():
             message = session.message(change.message_id)
             if message is None or not isinstance(message.content, str):

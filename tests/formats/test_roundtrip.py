@@ -72,6 +72,7 @@ def test_saving_bit_by_bit_gives_what_one_save_gives(fmt: ModuleType, saves: lis
 @settings(max_examples=40 * MORE, deadline=None)
 @given(saves=st.lists(st.lists(operations, max_size=4), min_size=1, max_size=4), trimmed=st.booleans())
 @example(saves=[[("state", {"1": None})], [("state", {"1": []})]], trimmed=False)  # the save's time, not the change's
+@example(saves=[[("append", [("user", "", {})])], [("clear", None), ("begin", ""), ("extend", " ")]], trimmed=False)
 def test_a_crash_between_any_two_writes_loses_nothing(
     fmt: ModuleType, saves: list[list[Operation]], trimmed: bool
 ) -> None:

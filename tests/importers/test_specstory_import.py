@@ -110,6 +110,16 @@ def test_a_cut_or_damaged_file_gives_what_is_there(tmp_path: Path) -> None:
     assert read(history(tmp_path / "empty", TEXT[:60])).only == []
 
 
+def test_a_result_that_is_being_written_has_only_words_of_its_own(tmp_path: Path) -> None:
+    """At whichever byte the file ends: half a tag is nobody's words."""
+    first, last = TEXT.index("<tool-use"), TEXT.index("</tool-use>")
+    for end in range(first, last):
+        results = [
+            one["content"] for one in read(history(tmp_path / str(end), TEXT[:end])).only if one["role"] == "tool"
+        ]
+        assert all(one and SHOWN.startswith(one) for one in results), TEXT[:end][-30:]
+
+
 WORDS = (
     "Is it there if a <third of it", "Is it there if a <", "see <!important note", "see\n<!important note", "No.\n_*Really, no.*_",
     "No.\n_**Users are people.**_", "No.\n<thanks for all", "No.\n<tool-users, all", "No.\n- it is\n-- not", "No.\n<!-- a comment",

@@ -50,6 +50,23 @@ def test_what_follows_a_result_is_another_message() -> None:
     ]
 
 
+@pytest.mark.parametrize("first", ["c1", "c2"])
+def test_one_step_is_one_message_and_its_results(first: str) -> None:
+    """Whichever of the calls has its result first: the id and the calls do not depend on it."""
+    turn = Turn("assistant", one_step=True)
+    turn.result("c0", "begun before")
+    for call_id in ("c1", "c2"):
+        turn.call(call_id, "ls", {})
+        if call_id == first:
+            turn.result(call_id, "apples")
+    turn.say("I look.")
+    found = messages(turn, id="m1")
+    assert [(one["id"], one["content"]) for one in found] == [
+        ("m1", "I look."), ("m1-c0", "begun before"), (f"m1-{first}", "apples"),
+    ]  # fmt: skip
+    assert [one["id"] for one in found[0]["toolCalls"]] == ["c1", "c2"]
+
+
 def test_a_record_of_results_alone_keeps_its_id() -> None:
     """The first result has the record's id and metadata."""
     turn = Turn("user", {"source": "x"})

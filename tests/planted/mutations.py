@@ -529,6 +529,13 @@ MUTATIONS = [
         ("tests/store/test_crash.py", "-k", "jsonl"),
     ),
     Planted(
+        "the number of a change that the files hold is given again",
+        "store/merge.py::replay",
+        "session.seq = max(session.seq, change.seq)",
+        "",
+        ("tests/formats/test_roundtrip.py", "-k", "crash_between and cortex"),
+    ),
+    Planted(
         "an append that is there in part is appended again",
         "store/merge.py::_without_known",
         'new = [wire for wire in change.messages if session.message(wire["id"]) is None]',
@@ -2269,6 +2276,13 @@ MUTATIONS = [
         ("tests/importers/test_files_that_grow.py", "-k", "each_record and chatgpt"),
     ),
     Planted(
+        "half a tag of SpecStory is a result's words",
+        "importers/specstory.py::_take",
+        '_HALF_AN_END.sub("", one)',
+        "one",
+        ("tests/importers/test_specstory_import.py", "-k", "being_written"),
+    ),
+    Planted(
         "half a heading of SpecStory is a person's words",
         "importers/specstory.py::SpecStory.read",
         'text = _UNFINISHED.sub("", (yield from read_text(path, open_)))',
@@ -3131,6 +3145,20 @@ MUTATIONS = [
         "return Later.LESS if _all_in_order(now, before) else Later.OTHER",
         "return Later.ALL",
         ("tests/service/test_later_form.py", "-k", "a_later_form"),
+    ),
+    Planted(
+        "only the last word of all may have been cut off",
+        "service/later_form.py::_of_content",
+        "yield from _of_text(text)",
+        "yield from map(_Word, _WORDS.findall(text))",
+        ("tests/service/test_later_form.py", "-k", "a_later_form"),
+    ),
+    Planted(
+        "calls of one answer stand between their results",
+        "importers/turn.py::Turn._said",
+        "self._parts.insert(0 if self._one_step else len(self._parts), said)",
+        "self._parts.append(said)",
+        ("tests/importers/test_turn.py", "-k", "one_step"),
     ),
     Planted(
         "an earlier form is not kept",

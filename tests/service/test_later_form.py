@@ -27,6 +27,8 @@ def says(content: Any, role: str = "assistant", **more: Any) -> dict[str, Any]:
         (says("An apple."), says("I look. An apple, red."), Later.ALL),
         (says("An apple."), says([TEXT, PICTURE]), Later.ALL),
         (says("", toolCalls=[]), says("An apple."), Later.ALL),
+        (says([{"type": "text", "text": "An a"}, PICTURE]), says([TEXT, PICTURE]), Later.ALL),
+        (says("An ap", thinking="h"), says("hmm. An apple."), Later.OTHER),
         (says("hm. An apple."), says("An apple.", thinking="hm."), Later.ALL),
         (says("An apple."), says("", thinking="An apple."), Later.ALL),
         (says("I l", thinking="hm"), says("I look.", thinking="hm and so"), Later.ALL),
