@@ -38,6 +38,8 @@ export interface AgentHostStatus {
   host: string
   port: number
   tokenFile: string
+  /** Whether they may write. */
+  write: boolean
   /** How many are connected. */
   windows: number
   /** The versions that the last window offered which was refused; it shows an empty list, and says nothing. Empty: none was. */
@@ -64,6 +66,12 @@ export interface AppendResult {
 export interface AppendedMessage {
   id: string
   seq: number
+}
+
+/** Sent to one connection that opened the session with `answers: true`: somebody who brings no model said this, and waits for its answer. */
+export interface Asked {
+  sessionId: string
+  messageId: string
 }
 
 /** Where to write the copy. */
@@ -362,6 +370,11 @@ export interface IndexStatus {
   problem: string | null
 }
 
+/** Sent to the connections that opened the session with `answers: true`: nobody wants the answer any more. Finish what there is of it as `interrupted`. */
+export interface Interrupted {
+  sessionId: string
+}
+
 /** The daemon-wide journal. */
 export interface JournalStatus {
   bytes: number
@@ -420,6 +433,8 @@ export interface ListenParams {
   host?: string | null
   /** 0: any free one. */
   port?: number
+  /** With `ahp`: windows may write as well. They show another token then. */
+  write?: boolean | null
 }
 
 /** A message of a session, with its current content. */
@@ -573,6 +588,8 @@ export interface OpenParams {
   since?: number | null
   /** Send `session/restored` and the whole state after the response, so that every panel is redrawn. */
   restore?: boolean | null
+  /** This client answers what others say here, when `session/asked` comes. It does as long as it has the session open. */
+  answers?: boolean | null
 }
 
 /** The session's content; its changes after `session.seq` follow as `session/changed`. */
@@ -997,6 +1014,8 @@ export interface Requests {
   since?: number | null
   /** Send `session/restored` and the whole state after the response, so that every panel is redrawn. */
   restore?: boolean | null
+  /** This client answers what others say here, when `session/asked` comes. It does as long as it has the session open. */
+  answers?: boolean | null
 }, result: OpenResult }
   /** Stop receiving changes. The session is saved if no other connection has it open. */
   'session/close': { params: {
@@ -1214,6 +1233,8 @@ export interface Requests {
   host?: string | null
   /** 0: any free one. */
   port?: number
+  /** With `ahp`: windows may write as well. They show another token then. */
+  write?: boolean | null
 }, result: Address }
   /** Make a consistent copy of everything in a new folder, while the daemon keeps working. */
   'daemon/backup': { params: {
@@ -1241,6 +1262,8 @@ export interface Notifications {
   'session/reloaded': Reloaded
   'session/deleted': Deleted
   'session/resync': Resync
+  'session/asked': Asked
+  'session/interrupted': Interrupted
   'list/changed': ListChanged
   'store/hubChanged': HubChanged
 }

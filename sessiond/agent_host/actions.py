@@ -7,12 +7,26 @@ the middle, becomes a cut and everything after it again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sessiond.agent_host import shapes
-from sessiond.agent_host.shapes import Action, AnyPart, Turn
+from sessiond.agent_host.shapes import Action, AnyPart, Queued, Turn
 from sessiond.agent_host.turns import Conversation
 
 
 def changes(before: Conversation, after: Conversation) -> list[Action]:
+    return _of_turns(before, after) + _of_the_queue(before.queued, after.queued)
+
+
+def _of_the_queue(before: Sequence[Queued], after: Sequence[Queued]) -> list[Action]:
+    """A queue grows at its end."""
+    kept = [one for one in before if one in after]
+    if list(after[: len(kept)]) != kept:
+        kept = []
+    return [*(shapes.not_queued(one) for one in before if one not in kept), *map(shapes.queued, after[len(kept) :])]
+
+
+def _of_turns(before: Conversation, after: Conversation) -> list[Action]:
     same = 0
     for old, new in zip(before.turns, after.turns, strict=False):
         if old is not new and old != new:

@@ -1,4 +1,4 @@
-"""The host: its windows, the sessions that they have open, and the list. An `Acceptor` for its listener.
+"""The host: its windows, the sessions that they have open, and the list.
 
 Sessions are open here as long as a window has one of their two channels. All windows share one `Hosted`, so a change is
 translated once, however many look on.
@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from sessiond.agent_host import shapes
-from sessiond.agent_host.hosted import Hosted, Known
+from sessiond.agent_host.hosted import Hosted
+from sessiond.agent_host.known import Known
 from sessiond.agent_host.listing import Listing
 from sessiond.agent_host.numbers import Numbers
 from sessiond.agent_host.outbox import Outbox
 from sessiond.agent_host.shapes import Action, SessionSummary, State
 from sessiond.agent_host.window import Window, notification
+from sessiond.agent_host.writing import Writing
 from sessiond.clock import Clock
 from sessiond.errors import SessionNotFound
 from sessiond.fs import FileSystem, off_loop
@@ -34,7 +36,8 @@ _LINGER_S = 30.0
 _NEWEST = 500
 """Rows that a window is told when it comes back."""
 _MOST_MESSAGE_BYTES = 1024 * 1024
-"""Windows describe their tools in tens of kilobytes, and say nothing larger."""
+"""Of a window that only reads: it describes its tools in tens of kilobytes, and says nothing larger."""
+_MOST_DRAFTS = 1000
 
 
 class _ListPeer:
@@ -52,6 +55,20 @@ class _ListPeer:
 
     def notify_owed(self, method: str, params: bytes) -> None:
         self._changed()
+
+
+class Door:
+    """An `Acceptor` for a listener of windows. `writes`: whether they may."""
+
+    def __init__(self, host: AgentHost, *, writes: bool) -> None:
+        self._host = host
+        self._writes = writes
+
+    def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
+        return self._host.refusal(coming)
+
+    def connect(self, channel: Channel) -> Window:
+        return self._host.connect(channel, writes=self._writes)
 
 
 class AgentHost:
@@ -73,6 +90,10 @@ class AgentHost:
         self.outbox = Outbox(self.numbers)
         self._listing = Listing(self, self._row_changed, lambda: bool(self._roots))
         self._list_peer = _ListPeer(peer_id(), self._listing.changed)
+        self._writing = Writing(service, self)
+        self._drafts: dict[str, str | None] = {}
+        """Sessions in which nothing was said -> their folders; also of those that no window has for the moment."""
+        self._writes: set[asyncio.Task[bool]] = set()
         self.refused: list[str] = []
         """The versions that the last window offered which was refused."""
 
@@ -90,19 +111,20 @@ class AgentHost:
         await asyncio.gather(*loads, return_exceptions=True)
         for hosted in list(self._hosted.values()):
             self._drop(hosted)
+        await asyncio.gather(*self._writes, return_exceptions=True)  # what they wait for is over
         await self.outbox.sent()
 
-    # Acceptor
+    # Windows
 
-    def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
+    def refusal(self, coming: int) -> bytes | None:
         if len(self.windows) + coming < self._limits.connections:
             return None
         return b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"too many windows"}}'
 
-    def connect(self, channel: Channel) -> Window:
-        window = Window(channel, self)
+    def connect(self, channel: Channel, *, writes: bool) -> Window:
+        window = Window(channel, self, writes=writes)
         self.windows.add(window)
-        channel.limit_messages(_MOST_MESSAGE_BYTES)
+        channel.limit_messages(self._limits.message_bytes if writes else _MOST_MESSAGE_BYTES)
         return window
 
     def forget(self, window: Window) -> None:
@@ -128,7 +150,8 @@ class AgentHost:
         snapshots: list[State] = []
         for channel, hosted in found.items():  # from here on nothing waits: what comes next is in no snapshot
             self._join(window, channel, hosted)
-            state = shapes.root_state() if hosted is None else hosted.state(channel)
+            writes = window.writes
+            state = shapes.root_state(writes=writes) if hosted is None else hosted.state(channel, writes=writes)
             if hosted is not None and shapes.is_chat(channel):
                 number = self.numbers.next()
                 self._mark(hosted, number, client=window.client_id)
@@ -209,6 +232,14 @@ class AgentHost:
         hosted = Hosted(self, self.numbers, wire_id, self._peer_id())
         try:
             await hosted.load()
+        except SessionNotFound:
+            hosted.close()
+            self._service.disconnected(hosted)
+            if (
+                wire_id in self._drafts or self.numbers.newest(wire_id) is not None
+            ):  # marks of drafts have no time in their name
+                return self._hosted.get(wire_id) or self._draft(wire_id)
+            raise
         except BaseException:
             hosted.close()
             self._service.disconnected(hosted)
@@ -235,28 +266,50 @@ class AgentHost:
             self._drop(hosted)
 
     def _drop(self, hosted: Hosted) -> None:
-        self._hosted.pop(hosted.wire_id, None)
+        if self._hosted.get(hosted.wire_id) is hosted:
+            del self._hosted[hosted.wire_id]
         hosted.close()
         self._service.disconnected(hosted)
         # Nobody hears here any more what its last turn does.
         self._row_told(hosted.wire_id, {"status": hosted.summary.status})
 
     async def opened(self, hosted: Hosted, *, last: int) -> OpenResult:
-        return await self._service.open(hosted, hosted.wire_id, last=last)
+        found = await self._service.open(hosted, hosted.wire_id, last=last)
+        self._drafts.pop(hosted.wire_id, None)
+        return found
 
-    def say(self, hosted: Hosted, channel: str, actions: Sequence[Action], split: str | None = None) -> None:
+    def say(
+        self,
+        hosted: Hosted,
+        channel: str,
+        actions: Sequence[Action],
+        split: str | None = None,
+        unanswered: str | None = None,
+    ) -> None:
         first = self.numbers.last + 1
         numbered = [(self.numbers.next(), action) for action in actions]
         if shapes.is_chat(channel):
             if not numbered:
                 self.numbers.next()
-            self._mark(hosted, first, split=split)
+            self._mark(hosted, first, split=split, unanswered=unanswered)
         windows = list(hosted.channels[channel])
         for number, action in numbered if windows else []:
-            self.outbox.post(windows, notification("action", shapes.envelope(channel, action, number)))
+            told = shapes.envelope(channel, action, number)
+            if (origin := hosted.confirmations.origin_of(action)) is not None:
+                told["origin"] = origin
+            self.outbox.post(windows, notification("action", told))
 
-    def _mark(self, hosted: Hosted, first: int, *, split: str | None = None, client: str | None = None) -> None:
-        mark = self.numbers.mark(first, hosted.key, hosted.shown(), split=split, client=client)
+    def _mark(
+        self,
+        hosted: Hosted,
+        first: int,
+        *,
+        split: str | None = None,
+        client: str | None = None,
+        unanswered: str | None = None,
+    ) -> None:
+        shown = hosted.shown()
+        mark = self.numbers.mark(first, hosted.key, shown, split=split, client=client, unanswered=unanswered)
         hosted.said(first, mark.number)
         self.outbox.mark(mark)
 
@@ -266,6 +319,55 @@ class AgentHost:
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
+
+    # What windows change
+
+    async def write(self, channel: str, kind: str, action: bytes, origin: State) -> bool:
+        """Goes on to its end if the window is lost meanwhile."""
+        hosted = await self._of(shapes.session_of(channel) or "")
+        task = asyncio.create_task(self._writing.take(hosted, kind, action, origin), name="agent host")
+        self._writes.add(task)
+        task.add_done_callback(self._written)
+        return await asyncio.shield(task)
+
+    def _written(self, task: asyncio.Task[bool]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled():
+            task.exception()  # the window was told, if it is still there
+
+    async def create(self, channel: str, folders: Sequence[str]) -> None:
+        await self._writing.create(channel, folders)
+
+    async def delete(self, channel: str) -> None:
+        await self._writing.delete(channel)
+
+    async def opened_here(self, wire_id: str) -> Hosted:
+        return await self._of(wire_id)
+
+    def draft(self, wire_id: str, cwd: str | None) -> bool:
+        if wire_id in self._hosted:
+            return False
+        self._drafts[wire_id] = cwd
+        if len(self._drafts) > _MOST_DRAFTS:
+            del self._drafts[next(iter(self._drafts))]
+        self._draft(wire_id)
+        return True
+
+    def _draft(self, wire_id: str) -> Hosted:
+        hosted = self._hosted[wire_id] = Hosted(self, self.numbers, wire_id, self._peer_id())
+        hosted.draft(self._drafts.get(wire_id))
+        hosted.used_at = asyncio.get_running_loop().time()
+        self._let_go(hosted)
+        return hosted
+
+    def forget_draft(self, wire_id: str) -> bool:
+        hosted, was = self._hosted.get(wire_id), wire_id in self._drafts
+        self._drafts.pop(wire_id, None)
+        if hosted is not None and hosted.is_draft:
+            hosted.end()
+            return True
+        self.numbers.forget(wire_id)
+        return was
 
     # The list
 

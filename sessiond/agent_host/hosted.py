@@ -7,11 +7,15 @@ What every window of this session knows is `now`. A change of the session leads 
 the difference of the two to actions; so a window that has taken all actions has what a snapshot would give it.
 
 Whether the last turn goes on is not in the messages. It does as long as text streams in; for a moment after an answer, because
-most agents say something and then call a tool; and for ten minutes while an answer is due. When a message comes for a turn that
-has ended, a new one begins with it (`splits`), because windows ignore what comes for an ended turn.
+most agents say something and then call a tool; and for ten minutes while an answer is due, unless nobody is there who would give
+one (`unanswered`). When a message comes for a turn that has ended, a new one begins with it (`splits`), because windows ignore what
+comes for an ended turn.
 
 A window that comes back had some earlier state. The newest ones are kept (`_past`); older ones, and those from before a restart,
 are made from the messages and a mark (`_as_of`). Splits and ends are in the marks, so that the turns are the ones that windows know.
+
+What a window changes comes back as what was heard of it, with the window as its origin (`Confirmation`): by that it knows that
+the change is durable.
 """
 
 from __future__ import annotations
@@ -19,33 +23,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import operator
-import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
 from sessiond.agent_host import shapes, turns
 from sessiond.agent_host.actions import changes
-from sessiond.agent_host.numbers import Numbers, Shown
+from sessiond.agent_host.applying import applied, unfinished
+from sessiond.agent_host.confirmations import Confirmations
+from sessiond.agent_host.known import Known, Reached, in_the_middle
+from sessiond.agent_host.numbers import Numbers, Shown, checksum
 from sessiond.agent_host.outbox import Recipient
+from sessiond.agent_host.refusals import Cut, Refusals
 from sessiond.agent_host.shapes import Action, State, Turn
-from sessiond.agent_host.summaries import summary
+from sessiond.agent_host.summaries import draft, summary
 from sessiond.agent_host.turns import Conversation
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond.model.message import Message
-from sessiond.model.values import Json, epoch_ms
+from sessiond.model.values import Json, epoch_ms, timestamp
 from sessiond.ready import ready
 from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import SessionInfo, ShownChange
 
 ready(SessionInfo)
 log = logging.getLogger(__name__)
-MOST_TURNS = 300
-"""Turns in a snapshot. A window wants all at once, and takes a second for so many."""
-_MOST_MESSAGES = 2000
-_MOST_BYTES = 4_000_000
 _PAST = 200
 """States that are kept for windows that come back."""
 SETTLE_S = 1.5
@@ -63,7 +66,14 @@ class Sessions(Protocol):
     async def opened(self, hosted: Hosted, *, last: int) -> OpenResult:
         """As `session/open` by the hosted session itself, which then hears of changes. SessiondError."""
 
-    def say(self, hosted: Hosted, channel: str, actions: Sequence[Action], split: str | None = None) -> None:
+    def say(
+        self,
+        hosted: Hosted,
+        channel: str,
+        actions: Sequence[Action],
+        split: str | None = None,
+        unanswered: str | None = None,
+    ) -> None:
         """Number the actions, and send them to the windows that have the channel."""
 
     def status_changed(self, hosted: Hosted) -> None: ...
@@ -71,22 +81,6 @@ class Sessions(Protocol):
     def gone(self, hosted: Hosted) -> None: ...
 
     def now_ms(self) -> int: ...
-
-
-class Known(NamedTuple):
-    """A state that a window has; or it has taken some of the actions to `reached`, and lacks `first`."""
-
-    base: Conversation
-    first: Sequence[Action]
-    reached: Conversation | None
-
-
-class _State(NamedTuple):
-    """`first` to `number`: of the actions that led to it."""
-
-    first: int
-    number: int
-    conversation: Conversation
 
 
 class Hosted:
@@ -112,11 +106,16 @@ class Hosted:
         self._earlier: tuple[shapes.Turn, ...] = ()
         """Says that turns before those shown are not shown."""
         self._splits: set[str] = set()
+        self._unanswered: set[str] = set()
+        self._unmarked: set[str] = set()
+        """Of those, whose turns have not ended."""
+        self._refusals = Refusals()
+        self.confirmations = Confirmations()
         self._turns: dict[str, tuple[list[Message], Turn]] = {}
         """First message of an ended turn -> its messages, and the turn."""
         self._memo = turns.Memo()
         """Of the turn that goes on."""
-        self._past: deque[_State] = deque(maxlen=_PAST)
+        self._past: deque[Reached] = deque(maxlen=_PAST)
         self._changed_at = 0.0
         """When something was said the last time, by the loop's clock."""
         self._timer: asyncio.TimerHandle | None = None
@@ -126,6 +125,11 @@ class Hosted:
         self.used_at = 0.0
         """When somebody asked for it the last time, by the loop's clock."""
         self.closed = False
+        self.is_draft = False
+        self.beginning = asyncio.Lock()
+        """Held while a draft becomes a session."""
+        self.folder: str | None = None
+        """Of a draft."""
 
     @property
     def ended(self) -> bool:
@@ -141,14 +145,16 @@ class Hosted:
     def attended(self) -> bool:
         return any(self.channels.values())
 
-    def state(self, channel: str) -> State:
+    def state(self, channel: str, *, writes: bool) -> State:
+        """`writes`: whether the window may."""
+        status = shapes.chat_status(self.now.turns, self.now.active)
+        chat = shapes.chat_summary(self.summary, self.wire_id, status, writes=writes)
         if shapes.is_chat(channel):
             shown = self.now.turns
-            if len(shown) > 2 * MOST_TURNS:  # it has grown since it was loaded
-                shown = (_earlier(self.wire_id, self.summary.created_at), *shown[-MOST_TURNS:])
-            return shapes.chat_state(self.summary, self.wire_id, shown, self.now.active)
-        status = shapes.chat_status(self.now.turns, self.now.active)
-        return shapes.session_state(self.summary, self.wire_id, status)
+            if len(shown) > 2 * turns.MOST_TURNS:  # it has grown since it was loaded
+                shown = (turns.earlier(self.wire_id, self.summary.created_at), *shown[-turns.MOST_TURNS :])
+            return shapes.chat_state(chat, shown, self.now.active, self.now.queued)
+        return shapes.session_state(self.summary, status, chat)
 
     # Loading
 
@@ -161,18 +167,28 @@ class Hosted:
         self._host.say(self, shapes.chat_uri(self.wire_id), [], split)
         self._release()
 
+    def draft(self, cwd: str | None) -> None:
+        """Instead of `load`: it is not a session before something is said in it."""
+        now = timestamp(self._host.now_ms())
+        self.is_draft, self.folder, self._held = True, cwd, None
+        self.summary = draft(self.wire_id, cwd, now)
+
     def close(self) -> None:
         self.closed = True
         for pending in (self._timer, self._loading):
             if pending is not None:
                 pending.cancel()
+        self.confirmations.close(SessionNotFound(f"{self.wire_id!r} is closed"))
 
     async def _read(self) -> None:
-        result = await self._host.opened(self, last=_MOST_MESSAGES)
+        result = await self._host.opened(self, last=turns.MOST_MESSAGES)
         if result.session.session_id != self.wire_id:  # spelled in another way, it would have a second channel
             raise SessionNotFound(f"{self.wire_id!r} is {result.session.session_id!r}")
-        self.key = f"{self.wire_id} {result.session.created_at}"
+        draft, self.key = self.key, f"{self.wire_id} {result.session.created_at}"
+        if draft == self.wire_id:
+            self._numbers.rename(draft, self.key)
         self._splits |= self._numbers.splits(self.key)
+        self._unanswered |= self._numbers.unanswered(self.key)
         self._changed_at = asyncio.get_running_loop().time() - self._age_s(result.session.updated_at)
         self.summary = summary(result.session)
         self.seq = result.session.seq
@@ -180,12 +196,12 @@ class Hosted:
         if self._first and self._begin_as_before():
             return
         groups = turns.grouped(self._messages, self._splits)
-        shown = _newest(groups[1:] if result.has_more and len(groups) > 1 else groups)
+        shown = turns.newest(groups[1:] if result.has_more and len(groups) > 1 else groups)
         left_out = next((at for at, one in enumerate(self._messages) if shown and one is shown[0][0]), 0)
         self._messages = self._messages[left_out:]
         whole = not left_out and not result.has_more
         before = result.session.message_count - len(self._messages)
-        self._earlier = () if whole else (_earlier(self.wire_id, result.session.created_at, before),)
+        self._earlier = () if whole else (turns.earlier(self.wire_id, result.session.created_at, before),)
         self._first = self._messages[0].id if self._messages else ""
 
     def _begin_as_before(self) -> bool:
@@ -284,8 +300,11 @@ class Hosted:
                 split, begun = self._split(change["messages"]), True
             self._messages = applied(self._messages, change)
         self.seq = told.seq
-        if any(change["kind"] in ("appended", "extended", "finished") for change in told.changes):
+        kinds = {change["kind"] for change in told.changes}
+        if kinds & {"appended", "extended", "finished"}:
             self._changed_at = asyncio.get_running_loop().time()
+        elif kinds & {"truncated", "cleared"}:
+            self._changed_at = -_FOREVER  # what remains had ended
         self._renamed(before)
         self._settle(split)
 
@@ -313,38 +332,56 @@ class Hosted:
         before, was = self.now, self.status
         self.now = self._conversation()
         actions = changes(before, self.now)
+        unanswered = self._newly_unanswered()
         if actions or split is not None:
-            self._host.say(self, shapes.chat_uri(self.wire_id), actions, split)
+            self._host.say(self, shapes.chat_uri(self.wire_id), actions, split, unanswered)
         if self.status != was:
             status = shapes.chat_status(self.now.turns, self.now.active)
             self._host.say(self, shapes.session_uri(self.wire_id), [shapes.chat_changed(self.wire_id, status=status)])
             self._host.status_changed(self)
+        self.confirmations.told(self.seq)
+
+    def _newly_unanswered(self) -> str | None:
+        """Whose turn has ended now because nobody answers."""
+        shown = (turn.id for turn in reversed(self.now.turns)) if self._unmarked else iter(())
+        found = next((one for one in shown if one in self._unmarked), None)
+        self._unmarked.discard(found or "")
+        return found
 
     def _conversation(self) -> Conversation:
         groups = turns.grouped(self._messages, self._splits)
         left = self._left_s(groups[-1]) if groups else 0.0
-        if len(self._turns) > 2 * len(groups) + MOST_TURNS:
+        if len(self._turns) > 2 * len(groups) + turns.MOST_TURNS:
             self._turns.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if 0 < left < _FOREVER:
             self._timer = asyncio.get_running_loop().call_later(left, self._settle)
-        return self._of(groups, goes_on=left > 0)
+        return self._of(groups, self._messages, self._refusals, goes_on=left > 0)
 
-    def _of(self, groups: Sequence[list[Message]], *, goes_on: bool) -> Conversation:
+    def _of(
+        self,
+        groups: Sequence[list[Message]],
+        messages: Sequence[Message],
+        refusals: Refusals,
+        *,
+        goes_on: bool,
+    ) -> Conversation:
         """Only what is new is made: a session that grows by a word has the same turns before it."""
-        if goes_on and groups:
-            return Conversation(
-                self._earlier + tuple(map(self._ended, groups[:-1])), turns.active(groups[-1], self._memo)
-            )
-        return Conversation(self._earlier + tuple(map(self._ended, groups)))
+        active = turns.active(groups[-1], self._memo) if goes_on and groups else None
+        shown = [*self._earlier, *refusals.after("")]
+        for group in groups if active is None else groups[:-1]:
+            shown.append(self._ended(group))
+            shown += refusals.after(group[0].id)
+        return Conversation(tuple(shown), active, turns.waiting(messages))
 
     def _ended(self, group: list[Message]) -> Turn:
         known = self._turns.get(group[0].id)
         if known is not None and len(known[0]) == len(group) and all(map(operator.is_, known[0], group)):
             return known[1]
-        made = turns.ended(group)
+        alone = len(group) == 1 and group[0].id in self._unanswered
+        made = turns.ended(group, turns.nobody(self.wire_id) if alone else None)
         self._memo.forget()
         self._turns[group[0].id] = (group, made)
         return made
@@ -353,14 +390,77 @@ class Hosted:
         """How long the last turn goes on, unless something comes."""
         if turns.is_streamed(last):
             return _FOREVER
+        if len(last) == 1 and last[0].id in self._unanswered:
+            return 0.0
         most = SETTLE_S if turns.is_answer(last) else ANSWER_S
         return self._changed_at + most - asyncio.get_running_loop().time()
+
+    # What windows change
+
+    async def reached(self, seq: int) -> None:
+        """Returns when windows have been told of changes up to this seq. SessionNotFound, TimeoutError."""
+        if self.seq < seq or self._held is not None:
+            await self.confirmations.reached(seq)
+
+    def is_past(self, message_id: str) -> bool:
+        """Whether something came after this message."""
+        return any(message.id == message_id for message in self._messages[:-1])
+
+    async def born(self) -> None:
+        """It is a session now. SessionNotFound, TimeoutError."""
+        if self.closed:
+            raise SessionNotFound(f"{self.wire_id!r} is closed")
+        if self.is_draft:
+            self.is_draft = False
+            self._load_again()
+        await self.confirmations.reached(1)
+
+    def end(self) -> None:
+        """A draft is not wanted."""
+        self._host.gone(self)
+
+    def nobody_answers(self, message_id: str) -> None:
+        """Say so in the turn of this question, and end it; if it is queued, when its turn begins."""
+        self._unanswered.add(message_id)
+        self._unmarked.add(message_id)
+        self._settle()
+
+    def stop(self) -> bool:
+        """No answer is due any more. Returns whether the last turn has ended."""
+        self._changed_at = -_FOREVER
+        self._settle()
+        return self.ended
+
+    def refuse(self, turn_id: str, text: str, trouble: str) -> None:
+        """Show what could not be kept, and why, when the last turn has ended; after an answer, that is now."""
+        groups = turns.grouped(self._messages, self._splits)
+        made = turns.refused(turn_id, text, timestamp(self._host.now_ms()), trouble)
+        self._refusals.add(groups[-1][0].id if groups else "", made, {message.id for message in self._messages})
+        if groups and turns.is_answer(groups[-1]):
+            self.stop()
+        else:
+            self._settle()
+
+    def cut(self, turn_id: str | None) -> Cut | None:
+        """What remains if all turns after this one go. None: there is no such turn."""
+        groups = turns.grouped(self._messages, self._splits)
+        first = self._messages[0].seq if self._messages else self.seq + 1
+        return self._refusals.cut(groups, None if turn_id in self.earlier_ids else turn_id, first)
+
+    def was_cut(self, cut: Cut) -> None:
+        self._refusals.keep(cut)
+        self._settle()
+
+    @property
+    def earlier_ids(self) -> list[str]:
+        """Of turns that stand for those that are not shown."""
+        return [turn.id for turn in self._earlier]
 
     # What windows knew
 
     def said(self, first: int, number: int) -> None:
         """The actions to `now` have these numbers."""
-        self._past.append(_State(first, number, self.now))
+        self._past.append(Reached(first, number, self.now))
 
     def known_by(self, number: int) -> Known | None:
         """What a window knows that saw all numbers up to this one; None if that is not known here any more."""
@@ -378,8 +478,8 @@ class Hosted:
                 reached = self._as_of(next_mark.shown)
                 if reached is None:
                     return None
-                later = _State(next_mark.first, next_mark.number, reached)
-        return Known(base, (), None) if later is None or number < later.first else _in_the_middle(base, later, number)
+                later = Reached(next_mark.first, next_mark.number, reached)
+        return Known(base, (), None) if later is None or number < later.first else in_the_middle(base, later, number)
 
     def since(self, known: Known) -> list[Action]:
         """The actions from there to now."""
@@ -390,28 +490,23 @@ class Hosted:
         streamed = next((one for one in self._messages if one.status == "streaming"), None)
         return Shown(
             seq=self.seq,
-            last=_checksum(self._messages[-1].id) if self._messages else 0,
+            last=checksum(self._messages[-1].id) if self._messages else 0,
             ended=self.ended,
-            streamed=0 if streamed is None else _checksum(streamed.id),
+            streamed=0 if streamed is None else checksum(streamed.id),
             chars=0 if streamed is None else len(streamed.content),
         )
 
     def _as_of(self, shown: Shown) -> Conversation | None:
         """That state again; None if the session is not what it was by then, or if it is not all here."""
         before = [message for message in self._messages if message.seq <= shown.seq]
-        if (_checksum(before[-1].id) if before else 0) != shown.last or (self._earlier and not before):
+        if (checksum(before[-1].id) if before else 0) != shown.last or (self._earlier and not before):
             return None
         if shown.streamed:
-            at = next((at for at, one in enumerate(before) if _checksum(one.id) == shown.streamed), None)
+            at = next((at for at, one in enumerate(before) if checksum(one.id) == shown.streamed), None)
             if at is None:
                 return None
-            before[at] = _unfinished(before[at], shown.chars)
-        return self._of(turns.grouped(before, self._splits), goes_on=not shown.ended)
-
-
-def _in_the_middle(base: Conversation, later: _State, number: int) -> Known:
-    """The connection broke between two actions of one change."""
-    return Known(base, changes(base, later.conversation)[number - later.first + 1 :], later.conversation)
+            before[at] = unfinished(before[at], shown.chars)
+        return self._of(turns.grouped(before, self._splits), before, Refusals(), goes_on=not shown.ended)
 
 
 class _Told(msgspec.Struct, rename="camel"):
@@ -422,78 +517,3 @@ class _Told(msgspec.Struct, rename="camel"):
 
 
 _told = msgspec.json.Decoder(_Told).decode
-
-
-def applied(messages: list[Message], change: ShownChange) -> list[Message]:
-    """The messages after a change. Those that stay as they are stay the same objects."""
-    match change["kind"]:
-        case "appended":
-            return messages + [Message.from_wire(one) for one in change["messages"]]
-        case "extended":
-            return [_extended(one, change) if one.id == change["messageId"] else one for one in messages]
-        case "finished":
-            return [_finished(one, change) if one.id == change["messageId"] else one for one in messages]
-        case "cleared":
-            return []
-        case "truncated":
-            return [one for one in messages if one.seq <= change["afterSeq"]]
-    return messages
-
-
-def _extended(message: Message, change: ShownChange) -> Message:
-    if not isinstance(message.content, str) or "cut" in message.rest:
-        return message
-    return msgspec.structs.replace(message, content=message.content[: change["offset"]] + change["text"])
-
-
-def _finished(message: Message, change: ShownChange) -> Message:
-    rest = dict(message.rest)
-    if (metadata := change.get("metadata")) is not None:
-        rest["metadata"] = {**message.metadata, **metadata}
-    if (calls := change.get("toolCalls")) is not None:
-        rest["toolCalls"] = calls
-    return msgspec.structs.replace(message, status=change["status"], rest=rest)
-
-
-def _unfinished(message: Message, chars: int) -> Message:
-    """As it was when so much of its text had come. What a message has besides its text comes at its end."""
-    content = message.content[:chars] if isinstance(message.content, str) else message.content
-    return msgspec.structs.replace(message, status="streaming", content=content, rest=_at_first(message.rest))
-
-
-def _at_first(rest: Mapping[str, Json]) -> dict[str, Json]:
-    """Calls and counts of tokens are told when a message is finished."""
-    metadata = rest.get("metadata")
-    kept = {key: value for key, value in rest.items() if key not in ("toolCalls", "metadata")}
-    if isinstance(metadata, dict) and (own := {key: value for key, value in metadata.items() if key != "tokens"}):
-        kept["metadata"] = own
-    return kept
-
-
-def _checksum(text: str) -> int:
-    """Never 0."""
-    return zlib.crc32(text.encode()) or 1
-
-
-def _newest(groups: list[list[Message]]) -> list[list[Message]]:
-    """As many as a window opens in a second; at least the last one."""
-    size = 0
-    for count, group in enumerate(reversed(groups)):
-        size += sum(len(msgspec.json.encode(message.wire())) for message in group)
-        if count == MOST_TURNS or (count and size > _MOST_BYTES):
-            return groups[len(groups) - count :]
-    return groups
-
-
-def _earlier(wire_id: str, created_at: str, count: int | None = None) -> shapes.Turn:
-    """Says that turns are left out. `count`: of messages, where it is known."""
-    what = "Earlier messages are" if not count or count < 0 else f"{count:,} earlier messages are"
-    text = f"*{what} not shown here. `sessiond show {wire_id}` and `sessiond web` have all of them.*"
-    return shapes.Turn(
-        id="earlier",
-        started_at=created_at,
-        duration=0,
-        message=shapes.Question(text="", origin=shapes.Origin(kind="agent"), meta=shapes.Hidden(request=True)),
-        response_parts=(shapes.Markdown(id="earlier", content=text),),
-        state="complete",
-    )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import bisect
 import logging
+import zlib
 from collections.abc import Sequence
 
 import msgspec
@@ -25,6 +26,9 @@ from sessiond.fs import FileSystem, atomic_write
 log = logging.getLogger(__name__)
 _MOST = 10_000
 """Marks that are kept. When there are twice as many, the older half goes, except each session's last one."""
+
+_DRAFT_MS = 24 * 3600 * 1000
+"""How long it is known that a session was a draft, if nothing was said in it. Its marks have no time in their session's name."""
 
 
 class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -43,7 +47,7 @@ class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """`first` to `number`: of the actions that led to the state; (0, 0) if the mark is kept for its split alone."""
+    """`first` to `number`: of the actions that led to the state; (0, 0) if the mark is kept for its turn's bounds alone."""
 
     first: int
     number: int
@@ -53,6 +57,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The message that begins a turn since then although nobody asked."""
     client: str | None = None
     """The window that got this state as a snapshot, whose number does not count for it as one that it saw."""
+    unanswered: str | None = None
+    """The question whose turn has ended since then because nobody was there who would answer."""
 
 
 _decode = msgspec.json.Decoder(Mark).decode
@@ -63,7 +69,7 @@ class Numbers:
         self._fs = fs
         self._path = path
         self._marks: dict[str, list[Mark]] = {}
-        """Of each session, those that are kept for their splits first, the others in order."""
+        """Of each session, those that are kept for a turn's bounds first, the others in order."""
         self._count = 0
         self._limit = 2 * _MOST
         self._stale = False
@@ -80,8 +86,13 @@ class Numbers:
             lines = []
         for line in lines:
             try:
-                self._keep(_decode(line))
+                mark = _decode(line)
             except ValueError:  # cut off by a power loss
+                self._stale = True
+                continue
+            if " " in mark.session or mark.number > now_ms - _DRAFT_MS:  # numbers begin at the time of day
+                self._keep(mark)
+            else:
                 self._stale = True
         newest = max((marks[-1].number for marks in self._marks.values()), default=0)
         self.last = max(newest + _MOST, now_ms)
@@ -91,10 +102,17 @@ class Numbers:
         return self.last
 
     def mark(
-        self, first: int, session: str, shown: Shown, *, split: str | None = None, client: str | None = None
+        self,
+        first: int,
+        session: str,
+        shown: Shown,
+        *,
+        split: str | None = None,
+        client: str | None = None,
+        unanswered: str | None = None,
     ) -> Mark:
         """The state after the actions from `first` to the last number."""
-        made = Mark(first, self.last, session, shown, split, client)
+        made = Mark(first, self.last, session, shown, split, client, unanswered)
         self._keep(made)
         return made
 
@@ -115,6 +133,17 @@ class Numbers:
 
     def splits(self, session: str) -> set[str]:
         return {mark.split for mark in self._marks.get(session, []) if mark.split is not None}
+
+    def unanswered(self, session: str) -> set[str]:
+        return {mark.unanswered for mark in self._marks.get(session, []) if mark.unanswered is not None}
+
+    def rename(self, session: str, name: str) -> None:
+        """A draft has become a session."""
+        marks = self._marks.pop(session, None)
+        if marks is not None:
+            renamed = [msgspec.structs.replace(mark, session=name) for mark in marks]
+            self._marks[name] = [*self._marks.get(name, []), *renamed]
+            self._stale = True
 
     def forget(self, session: str) -> None:
         """The session is gone."""
@@ -156,16 +185,21 @@ class Numbers:
         oldest = sorted(mark.number for marks in self._marks.values() for mark in marks)[-_MOST]
         for session, marks in self._marks.items():
             kept = [mark for mark in marks[:-1] if mark.number >= oldest] + marks[-1:]
-            splits = [_only_split(mark) for mark in marks[: len(marks) - len(kept)] if mark.split is not None]
-            self._marks[session] = splits + kept
+            bounds = [_only_bounds(mark) for mark in marks[: len(marks) - len(kept)] if mark.split or mark.unanswered]
+            self._marks[session] = bounds + kept
         self._count = sum(map(len, self._marks.values()))
         self._limit = max(2 * _MOST, 2 * self._count)
         self._stale = True
 
 
-def _only_split(mark: Mark) -> Mark:
-    return Mark(0, 0, mark.session, mark.shown, mark.split)
+def _only_bounds(mark: Mark) -> Mark:
+    return Mark(0, 0, mark.session, mark.shown, mark.split, unanswered=mark.unanswered)
 
 
 def _lines(marks: Sequence[Mark]) -> bytes:
     return b"".join(msgspec.json.encode(mark) + b"\n" for mark in marks)
+
+
+def checksum(text: str) -> int:
+    """Never 0."""
+    return zlib.crc32(text.encode()) or 1

@@ -15,7 +15,10 @@ VERSIONS = ("0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1")
 PROVIDER = "sessiond"
 ROOT = "ahp-root://"
 
-UNSUPPORTED_VERSION = -32005
+MODEL = "attached"
+"""Of those that may write: windows send nothing without a model."""
+
+SESSION_EXISTS, UNSUPPORTED_VERSION = -32003, -32005
 PERMISSION_DENIED = -32009
 NOT_FOUND = -32008
 INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32600, -32601, -32602, -32603
@@ -127,6 +130,13 @@ class Question(Shape, frozen=True, kw_only=True):
     meta: Hidden | None = msgspec.field(default=None, name="_meta")
 
 
+class Queued(Shape, frozen=True, kw_only=True):
+    """A question whose turn has not begun."""
+
+    id: str
+    message: Question
+
+
 class Usage(Shape, frozen=True, kw_only=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -195,10 +205,11 @@ def is_chat(channel: str) -> bool:
     return channel.startswith("ahp-chat:")
 
 
-def root_state() -> State:
-    """No model: so nobody can send. No resource is protected: so nobody is asked to sign in."""
+def root_state(*, writes: bool) -> State:
+    """Without a model nobody can send. No resource is protected: so nobody is asked to sign in."""
     agent = {"provider": PROVIDER, "displayName": "sessiond", "description": "Every conversation on this machine"}
-    return {"agents": [{**agent, "models": [], "protectedResources": []}], "activeSessions": 0}
+    models = [{"id": MODEL, "provider": PROVIDER, "name": "Whoever is attached"}] if writes else []
+    return {"agents": [{**agent, "models": models, "protectedResources": []}], "activeSessions": 0}
 
 
 def chat_status(turns: tuple[Turn, ...], active: Turn | None) -> int:
@@ -207,24 +218,29 @@ def chat_status(turns: tuple[Turn, ...], active: Turn | None) -> int:
     return (ERROR if turns and turns[-1].state == "error" else IDLE) | READ
 
 
-def chat_summary(summary: SessionSummary, wire_id: str, status: int) -> State:
+def chat_summary(summary: SessionSummary, wire_id: str, status: int, *, writes: bool) -> State:
     """How a session's state and a chat's state name the chat."""
     return {
         "resource": chat_uri(wire_id),
         "title": summary.title,
         "status": status,
         "modifiedAt": summary.modified_at,
-        "interactivity": "read-only",
+        "interactivity": "full" if writes else "read-only",
     }
 
 
-def chat_state(summary: SessionSummary, wire_id: str, turns: tuple[Turn, ...], active: Turn | None) -> State:
-    state = {**chat_summary(summary, wire_id, chat_status(turns, active)), "turns": turns}
-    return state if active is None else {**state, "activeTurn": active}
+def chat_state(chat: State, turns: tuple[Turn, ...], active: Turn | None, queued: tuple[Queued, ...]) -> State:
+    """`chat`: as `chat_summary` has it."""
+    state = {**chat, "turns": turns}
+    if active is not None:
+        state["activeTurn"] = active
+    if queued:
+        state["queuedMessages"] = queued
+    return state
 
 
-def session_state(summary: SessionSummary, wire_id: str, status: int) -> State:
-    chat = chat_summary(summary, wire_id, status)
+def session_state(summary: SessionSummary, status: int, chat: State) -> State:
+    """`chat`: as `chat_summary` has it."""
     return {
         **msgspec.to_builtins(summary),
         "status": status | summary.status & ARCHIVED,
@@ -293,6 +309,14 @@ def turn_ended(turn: Turn) -> Action:
 def turns_cut(last: Turn | None) -> Action:
     """The turns after `last` are gone, and one that goes on. An open window obeys only when it is loaded again."""
     return {"type": "chat/truncated"} if last is None else {"type": "chat/truncated", "turnId": last.id}
+
+
+def queued(question: Queued) -> Action:
+    return {"type": "chat/pendingMessageSet", "kind": "queued", "id": question.id, "message": question.message}
+
+
+def not_queued(question: Queued) -> Action:
+    return {"type": "chat/pendingMessageRemoved", "kind": "queued", "id": question.id}
 
 
 def title_changed(title: str) -> Action:

@@ -28,6 +28,20 @@ def summary(info: SessionInfo) -> shapes.SessionSummary:
     )
 
 
+def draft(wire_id: str, cwd: str | None, at: str) -> shapes.SessionSummary:
+    """Of a session in which nothing was said."""
+    folder = _uri(cwd)
+    return shapes.SessionSummary(
+        resource=shapes.session_uri(wire_id),
+        provider=shapes.PROVIDER,
+        title="New session",
+        status=shapes.IDLE | shapes.READ,
+        created_at=at,
+        modified_at=at,
+        working_directories=None if folder is None else (folder,),
+    )
+
+
 def _uri(folder: str | None) -> str | None:
     """None also where a tool wrote something else than an absolute path."""
     if not folder:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 
 import msgspec
 
@@ -34,6 +35,10 @@ _READERS = frozenset(["read", "read_file", "read_many_files", "view", "view_imag
 _SEARCHERS = frozenset(
     ["grep", "glob", "search", "search_file_content", "find", "ls", "list_directory", "codebase_search"]
 )
+MOST_TURNS = 300
+"""Turns in a snapshot. A window wants all at once, and takes a second for so many."""
+MOST_MESSAGES = 2000
+_MOST_BYTES = 4_000_000
 _CUT = "\n\n*The rest of this message is too long to be shown here.*"
 
 
@@ -57,10 +62,11 @@ class Memo:
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """`active`: the turn that goes on, which comes after the others."""
+    """`active`: the turn that goes on, which comes after the others. `queued`: whose turns begin when it has ended."""
 
     turns: tuple[Turn, ...] = ()
     active: Turn | None = None
+    queued: tuple[shapes.Queued, ...] = ()
 
 
 def begins(message: Message, splits: Collection[str]) -> bool:
@@ -93,13 +99,19 @@ def grouped(messages: Iterable[Message], splits: Collection[str]) -> list[list[M
     return found
 
 
-def conversation(messages: Iterable[Message], splits: Collection[str] = (), *, goes_on: bool = False) -> Conversation:
+def waiting(messages: Iterable[Message]) -> tuple[shapes.Queued, ...]:
+    """What was asked while a text still streams in."""
+    behind = dropwhile(lambda message: message.status != "streaming", messages)
+    return tuple(shapes.Queued(id=one.id, message=_question(one)) for one in behind if begins(one, ()))
+
+
+def conversation(messages: Sequence[Message], splits: Collection[str] = (), *, goes_on: bool = False) -> Conversation:
     groups = grouped(messages, splits)
     if not groups:
         return Conversation()
     if not goes_on:
-        return Conversation(tuple(map(ended, groups)))
-    return Conversation(tuple(map(ended, groups[:-1])), active(groups[-1]))
+        return Conversation(tuple(map(ended, groups)), queued=waiting(messages))
+    return Conversation(tuple(map(ended, groups[:-1])), active(groups[-1]), waiting(messages))
 
 
 def active(messages: Sequence[Message], memo: Memo | None = None) -> Turn:
@@ -114,17 +126,40 @@ def active(messages: Sequence[Message], memo: Memo | None = None) -> Turn:
     )
 
 
-def ended(messages: Sequence[Message]) -> Turn:
+def ended(messages: Sequence[Message], trouble: str | None = None) -> Turn:
+    """`trouble`: why its question has no answer."""
     turn, last = active(messages), messages[-1]
     parts = tuple(_skipped(part) for part in turn.response_parts)
     status = next((one.status for one in reversed(messages) if one.role == "assistant"), last.status)
+    if trouble is not None:
+        status = "error"
     if status == "error":
-        parts += (shapes.ErrorPart(error=shapes.ErrorInfo(error_type="error", message=_error(last))),)
+        said = _error(last) if trouble is None else trouble
+        parts += (shapes.ErrorPart(error=shapes.ErrorInfo(error_type="error", message=said)),)
     return msgspec.structs.replace(
         turn,
         duration=_milliseconds(messages),
         response_parts=parts,
         state="error" if status == "error" else "cancelled" if status == "interrupted" else "complete",
+    )
+
+
+def nobody(wire_id: str) -> str:
+    return (
+        "Nobody is here who answers. Your words are kept. "
+        f"While `sessiond repl --agent COMMAND --session-id {wire_id}` is open in a terminal, that command answers what is written here."
+    )
+
+
+def refused(turn_id: str, text: str, at: str, trouble: str) -> Turn:
+    """What somebody said that could not be kept. `at`: when."""
+    return Turn(
+        id=turn_id,
+        started_at=at,
+        duration=0,
+        message=shapes.Question(text=text, origin=shapes.Origin(kind="user")),
+        response_parts=(shapes.ErrorPart(error=shapes.ErrorInfo(error_type="error", message=trouble)),),
+        state="error",
     )
 
 
@@ -284,3 +319,27 @@ def _milliseconds(messages: Sequence[Message]) -> int:
         return max(0, epoch_ms(messages[-1].timestamp) - epoch_ms(messages[0].timestamp))
     except ValueError:
         return 0
+
+
+def newest(groups: list[list[Message]]) -> list[list[Message]]:
+    """As many as a window opens in a second; at least the last one."""
+    size = 0
+    for count, group in enumerate(reversed(groups)):
+        size += sum(len(msgspec.json.encode(message.wire())) for message in group)
+        if count == MOST_TURNS or (count and size > _MOST_BYTES):
+            return groups[len(groups) - count :]
+    return groups
+
+
+def earlier(wire_id: str, created_at: str, count: int | None = None) -> shapes.Turn:
+    """Says that turns are left out. `count`: of messages, where it is known."""
+    what = "Earlier messages are" if not count or count < 0 else f"{count:,} earlier messages are"
+    text = f"*{what} not shown here. `sessiond show {wire_id}` and `sessiond web` have all of them.*"
+    return shapes.Turn(
+        id="earlier",
+        started_at=created_at,
+        duration=0,
+        message=shapes.Question(text="", origin=shapes.Origin(kind="agent"), meta=shapes.Hidden(request=True)),
+        response_parts=(shapes.Markdown(id="earlier", content=text),),
+        state="complete",
+    )

@@ -23,6 +23,7 @@ from sessiond.agent_host import shapes
 from sessiond.agent_host.numbers import Numbers
 from sessiond.agent_host.outbox import Outbox
 from sessiond.agent_host.shapes import SessionSummary, State
+from sessiond.agent_host.writing import Refused, decode_created
 from sessiond.errors import SessiondError
 from sessiond.limits import MIB
 from sessiond.rpc.envelope import ABSENT, Envelope, InvalidMessage, decode
@@ -42,6 +43,9 @@ _OWN = frozenset(
     ["session/isReadChanged", "session/activeClientSet", "session/activeClientRemoved", "chat/draftChanged"]
 )
 """Actions that concern the window alone."""
+_AGAIN_S = 3.0
+"""A window that has come back sends again what was not confirmed, at once."""
+_READ_ONLY = "sessions can only be read here"
 
 
 class Host(Protocol):
@@ -76,14 +80,18 @@ class Host(Protocol):
     async def tell_list(self, window: Window) -> None:
         """Send the list as it is. SessiondError."""
 
+    async def write(self, channel: str, kind: str, action: bytes, origin: State) -> bool:
+        """Do what the action of a window says. Returns whether the window was told of it already. Refused, SessiondError, DecodeError,
+        TimeoutError.
+        """
+
+    async def create(self, channel: str, folders: Sequence[str]) -> None:
+        """Refused, SessiondError."""
+
+    async def delete(self, channel: str) -> None:
+        """Refused, SessiondError."""
+
     def forget(self, window: Window) -> None: ...
-
-
-class Refused(Exception):
-    def __init__(self, code: int, message: str, data: State | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
 
 
 class _Params(msgspec.Struct, rename="camel"):
@@ -134,12 +142,17 @@ _decode_echo = msgspec.json.Decoder(_Echo).decode
 class Window:
     """A `Receiver` of the transport."""
 
-    def __init__(self, channel: Channel, host: Host) -> None:
+    def __init__(self, channel: Channel, host: Host, *, writes: bool = False) -> None:
+        self.writes = writes
         self._channel = channel
         self._host = host
         self.client_id = ""
         """Stands for what the window calls itself, also when it comes back; empty until then."""
         self._own_name = ""
+        self._back_at = 0.0
+        """When it came back, by the loop's clock."""
+        self._behind_on: set[str] = set()
+        """Chats in which something had happened until then."""
         self._waiting: deque[Envelope] = deque()
         self._working: asyncio.Task[None] | None = None
         self._paused = False
@@ -170,9 +183,9 @@ class Window:
     def received(self, message: bytes) -> None:
         found = decode(message, 1)
         if isinstance(found, list):
-            self._fail(None, Refused(shapes.INVALID_REQUEST, "batches are not part of this protocol"))
+            self._fail(None, Refused("batches are not part of this protocol", shapes.INVALID_REQUEST))
         elif isinstance(found, InvalidMessage):
-            self._fail(msgspec.Raw(found.id), Refused(shapes.INVALID_REQUEST, str(found.error)))
+            self._fail(msgspec.Raw(found.id), Refused(str(found.error), shapes.INVALID_REQUEST))
         elif found.method == "ping":
             self._answer(found, {}, at_once=True)
         elif found.method is not None:  # else an answer, and we ask for nothing
@@ -233,19 +246,19 @@ class Window:
         handler = _HANDLERS.get(message.method)
         try:
             if handler is None:
-                raise Refused(shapes.METHOD_NOT_FOUND, f"{message.method} is not served here")
+                raise Refused(f"{message.method} is not served here", shapes.METHOD_NOT_FOUND)
             if not self.client_id and message.method not in ("initialize", "reconnect"):
-                raise Refused(shapes.INVALID_REQUEST, "`initialize` comes first")
+                raise Refused("`initialize` comes first", shapes.INVALID_REQUEST)
             await handler(self, b"{}" if message.params is ABSENT else bytes(message.params), message)
         except Refused as refused:
             self._fail(message.id, refused)
         except msgspec.DecodeError as error:
-            self._fail(message.id, Refused(shapes.INVALID_PARAMS, str(error)))
+            self._fail(message.id, Refused(str(error), shapes.INVALID_PARAMS))
         except SessiondError as error:
-            self._fail(message.id, Refused(shapes.INTERNAL_ERROR, str(error)))
+            self._fail(message.id, Refused(str(error), shapes.INTERNAL_ERROR))
         except Exception:
             log.exception("%s of a window failed", message.method)
-            self._fail(message.id, Refused(shapes.INTERNAL_ERROR, "an internal error: the daemon's log says which"))
+            self._fail(message.id, Refused("an internal error: the daemon's log says which", shapes.INTERNAL_ERROR))
 
     def _answer(self, message: Envelope, result: object, *, at_once: bool = False) -> None:
         if message.id is ABSENT:
@@ -272,7 +285,7 @@ class Window:
         if version is None:
             self._host.refuse(wanted.protocol_versions)
             data = {"supportedVersions": list(shapes.VERSIONS)}
-            raise Refused(shapes.UNSUPPORTED_VERSION, f"this host speaks {', '.join(shapes.VERSIONS)}", data)
+            raise Refused(f"this host speaks {', '.join(shapes.VERSIONS)}", shapes.UNSUPPORTED_VERSION, data)
         self.client_id, self._own_name = _named(wanted.client_id), wanted.client_id
         snapshots = await self._host.subscribe(self, wanted.initial_subscriptions[:_MOST_CHANNELS])
         number = self._host.numbers.last
@@ -292,18 +305,20 @@ class Window:
             actions, missing = None, []
         if actions is None:
             self._left_out = True
-            raise Refused(shapes.NOT_FOUND, "it is not known here what came since then")
+            raise Refused("it is not known here what came since then", shapes.NOT_FOUND)
         self._answer(message, {"type": "replay", "actions": actions, "missing": missing})
+        self._back_at = asyncio.get_running_loop().time()
+        self._behind_on = {action["channel"] for action in actions if shapes.is_chat(action["channel"])}
         if shapes.ROOT in wanted.subscriptions:
             await self._host.tell_list(self)
 
     async def _subscribe(self, params: bytes, message: Envelope) -> None:
         channel = _decode_subscribe(params).channel
         if self._host.channels_of(self) >= _MOST_CHANNELS:
-            raise Refused(shapes.INVALID_REQUEST, f"a window may have {_MOST_CHANNELS} channels at a time")
+            raise Refused(f"a window may have {_MOST_CHANNELS} channels at a time", shapes.INVALID_REQUEST)
         snapshots = await self._host.subscribe(self, [channel])
         if not snapshots:
-            raise Refused(shapes.NOT_FOUND, f"{channel} was not found")
+            raise Refused(f"{channel} was not found", shapes.NOT_FOUND)
         self._answer(message, {"snapshot": snapshots[0]})
 
     async def _unsubscribe(self, params: bytes, message: Envelope) -> None:
@@ -315,21 +330,60 @@ class Window:
 
     async def _dispatch(self, params: bytes, message: Envelope) -> None:
         wanted = _decode_dispatch(params)
-        if not self._host.has(self, wanted.channel):
+        known = self._host.has(self, wanted.channel)
+        # From a row's menu comes what is about a session that the window has not opened; one that it had may be gone.
+        if not known and not (self.writes and shapes.session_of(wanted.channel) and wanted.action.type not in _OWN):
             return
         origin = {"clientId": self._own_name, "clientSeq": wanted.client_seq}
-        action = _decode_echo(params).action
-        echo = {**shapes.envelope(wanted.channel, action, self._host.numbers.next()), "origin": origin}
+        action, why_not = _decode_echo(params).action, None
         if wanted.action.type not in _OWN:
-            echo["rejectionReason"] = "sessions can only be read here"
+            try:
+                if not self.writes:
+                    raise Refused(_READ_ONLY)
+                if wanted.action.type == "chat/truncated" and self._meant_what_was(wanted.channel):
+                    raise Refused("more was said since then")
+                told = await self._host.write(wanted.channel, wanted.action.type, bytes(action), origin)
+                if told and known:
+                    return
+            except (Refused, SessiondError, msgspec.DecodeError) as error:
+                why_not = str(error)
+            except TimeoutError:
+                why_not = "it took too long; what was kept is shown later"
+            except Exception:
+                log.exception("%s of a window failed", wanted.action.type)
+                why_not = "an internal error: the daemon's log says which"
+        echo = {**shapes.envelope(wanted.channel, action, self._host.numbers.next()), "origin": origin}
+        if why_not is not None:
+            echo["rejectionReason"] = why_not
         self._host.outbox.post([self], notification("action", echo))
+
+    def _meant_what_was(self, channel: str) -> bool:
+        """Whether a cut was perhaps sent again after a lost connection, by a window that did not see what it cuts off."""
+        now = asyncio.get_running_loop().time()
+        return channel in self._behind_on and now < self._back_at + _AGAIN_S
 
     async def _configuration(self, params: bytes, message: Envelope) -> None:
         """Of a new session: nothing can be chosen."""
         self._answer(message, {"schema": {"type": "object", "properties": {}}, "values": {}})
 
-    async def _refuse(self, params: bytes, message: Envelope) -> None:
-        raise Refused(shapes.PERMISSION_DENIED, "sessions can only be read here")
+    async def _create(self, params: bytes, message: Envelope) -> None:
+        self._may_write()
+        wanted = decode_created(params)
+        await self._host.create(wanted.channel, wanted.working_directories)
+        self._answer(message, None)
+
+    async def _dispose(self, params: bytes, message: Envelope) -> None:
+        self._may_write()
+        await self._host.delete(_decode_subscribe(params).channel)
+        self._answer(message, None)
+
+    async def _no_chats(self, params: bytes, message: Envelope) -> None:
+        self._may_write()
+        raise Refused("a session has one chat here", shapes.METHOD_NOT_FOUND)
+
+    def _may_write(self) -> None:
+        if not self.writes:
+            raise Refused(_READ_ONLY, shapes.PERMISSION_DENIED)
 
 
 _HANDLERS: dict[str, Callable[[Window, bytes, Envelope], Awaitable[None]]] = {
@@ -340,10 +394,10 @@ _HANDLERS: dict[str, Callable[[Window, bytes, Envelope], Awaitable[None]]] = {
     "listSessions": Window._list,
     "dispatchAction": Window._dispatch,
     "resolveSessionConfig": Window._configuration,
-    "createSession": Window._refuse,
-    "disposeSession": Window._refuse,
-    "createChat": Window._refuse,
-    "disposeChat": Window._refuse,
+    "createSession": Window._create,
+    "disposeSession": Window._dispose,
+    "createChat": Window._no_chats,
+    "disposeChat": Window._no_chats,
 }
 
 

@@ -102,22 +102,33 @@ def _add_examples(name: str, command: click.Command) -> None:
     "--tcp", metavar="[HOST:]PORT", help="Have the daemon listen on TCP while this runs. Port 0: any free port."
 )
 @click.option("--ws", metavar="[HOST:]PORT", help="The same for WebSocket.")
+@click.option("--ahp", metavar="[HOST:]PORT", help="The same for windows of VS Code (Agent Host Protocol), which read.")
 @click.option(
-    "--ahp", metavar="[HOST:]PORT", help="The same for windows of VS Code (Agent Host Protocol), which can only read."
+    "--write",
+    is_flag=True,
+    help="With --ahp: windows may also write, in new sessions too, rename, archive, cut and delete.",
 )
 @click.version_option(sessiond.__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(
-    ctx: click.Context, stdio: bool, client_pid: int | None, tcp: str | None, ws: str | None, ahp: str | None
+    ctx: click.Context,
+    stdio: bool,
+    client_pid: int | None,
+    tcp: str | None,
+    ws: str | None,
+    ahp: str | None,
+    write: bool,
 ) -> int:
     """One daemon that keeps all your conversations with models, for all your tools."""
     if ctx.invoked_subcommand is not None:
         return 0
     wanted = [(kind, address) for kind, address in (("tcp", tcp), ("ws", ws), ("ahp", ahp)) if address is not None]
+    if write and ahp is None:
+        raise click.UsageError("--write goes with --ahp: clients of --tcp and --ws may write anyway")
     if wanted:
         from sessiond.cli.listen import listen
 
-        return listen(wanted)
+        return listen(wanted, write=write)
     from sessiond import relay
 
     return relay.main(["--stdio"] if client_pid is None else [f"--clientProcessId={client_pid}"])

@@ -10,12 +10,14 @@ from sessiond.client import requests
 from sessiond.errors import DaemonUnreachable
 
 
-def listen(wanted: list[tuple[str, str]]) -> int:
-    """`wanted`: (kind, "[HOST:]PORT"). The daemon listens as long as this connection is open."""
+def listen(wanted: list[tuple[str, str]], *, write: bool = False) -> int:
+    """`wanted`: (kind, "[HOST:]PORT"). The daemon listens as long as this connection is open. `write`: windows of VS Code may."""
     asked = [(kind, *_address(kind, text)) for kind, text in wanted]
     with connect_once() as connection:
         for kind, host, port in asked:
-            where = connection.ask(requests.listen(kind, host, port)).value
+            where = connection.ask(
+                requests.listen(kind, host, port, write=True if write and kind == "ahp" else None)
+            ).value
             shown = f"[{where.host}]" if ":" in where.host else where.host
             say(f"listening on {kind} {shown}:{where.port}, the token is in {where.token_file}")
         try:

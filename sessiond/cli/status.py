@@ -137,6 +137,8 @@ def _lines(status: Status) -> list[tuple[str, str]]:
 
 def _agent_host_in_words(status: AgentHostStatus) -> str:
     said = f"{status.host}:{status.port}, token in {status.token_file}, {count(status.windows, 'window')} of VS Code"
+    if status.write:
+        said += "; it lets them write"
     if status.refused:
         said += f"; the last one that was refused speaks only {', '.join(status.refused)} of the Agent Host Protocol"
     return said

@@ -109,6 +109,16 @@ class Deleted(_Change, frozen=True, kw_only=True):
     """It went while the client had no connection: it was deleted, or it was empty and the daemon dropped it."""
 
 
+class Asked(_Change, frozen=True, kw_only=True):
+    """Only with `answers`: somebody who brings no model said this message, and waits for an answer from here."""
+
+    message_id: str = ""
+
+
+class Interrupted(_Change, frozen=True, kw_only=True):
+    """Only with `answers`: nobody wants the answer any more. Finish what there is of it as `interrupted`."""
+
+
 Change: TypeAlias = (
     Created
     | Appended
@@ -122,6 +132,8 @@ Change: TypeAlias = (
     | OtherChange
     | Reread
     | Deleted
+    | Asked
+    | Interrupted
 )
 
 

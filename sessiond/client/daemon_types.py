@@ -106,6 +106,8 @@ class ConfigStatus(Value, frozen=True, kw_only=True):
 class AgentHostStatus(Address, frozen=True, kw_only=True):
     """Where windows of VS Code connect, which speak the Agent Host Protocol."""
 
+    write: bool = False
+    """Whether they may write."""
     windows: int = 0
     refused: list[str] = field(default_factory=list)
     """The versions of the last window that was refused."""

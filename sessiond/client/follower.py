@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.client.changes import (
+    Asked,
     Change,
     Deleted,
+    Interrupted,
     Reread,
     as_they_were,
     first_seq,
@@ -29,8 +31,12 @@ EARLY_NOTICES = 1000
 class Follower:
     """Follows one session from the change after `since`; with None from whatever its seq is when it is first opened."""
 
-    def __init__(self, session_id: str, since: int | None, created_at: str | None = None) -> None:
+    def __init__(
+        self, session_id: str, since: int | None, created_at: str | None = None, *, answers: bool = False
+    ) -> None:
+        """`answers`: whether the daemon may ask for answers here."""
         self.session_id = session_id
+        self._answers = answers
         self.created_at = created_at
         """Of the session to which `since` belongs; None until it is known. Another one with the same id has another."""
         self._another = False
@@ -56,7 +62,7 @@ class Follower:
         self._early.clear()
         self._too_early = False
         start = {"last": 0} if self.known is None else {"since": self.known}
-        return {"sessionId": self.session_id, **start}
+        return {"sessionId": self.session_id, **start, **({"answers": True} if self._answers else {})}
 
     def opened(self, result: Opened) -> Iterator[Change]:
         """What happened since the last seq that was seen, from the result of `session/open`."""
@@ -126,6 +132,10 @@ class Follower:
             return
         if method == "session/deleted":
             yield self.deleted()
+        elif method == "session/asked":
+            yield Asked(session_id=self.session_id, seq=self.known or 0, message_id=notice.message_id)
+        elif method == "session/interrupted":
+            yield Interrupted(session_id=self.session_id, seq=self.known or 0)
         elif self.stale or self.more_since is not None:
             if len(self._early) < EARLY_NOTICES:
                 self._early.append((method, notice))

@@ -374,9 +374,9 @@ def reindex() -> Request[d.Reindexed]:
     return Request("daemon/reindex", {}, d.Reindexed)
 
 
-def listen(kind: str, host: str, port: int) -> Request[d.Address]:
+def listen(kind: str, host: str, port: int, *, write: bool | None = None) -> Request[d.Address]:
     """The daemon listens for as long as the connection lasts, so this means nothing on the next one."""
-    return Request("daemon/listen", {"kind": kind, "host": host, "port": port}, d.Address, again=False)
+    return Request("daemon/listen", _given(kind=kind, host=host, port=port, write=write), d.Address, again=False)
 
 
 def any_(method: str, params: Mapping[str, Any], *, again: bool, on_progress: OnProgress | None = None) -> Request[Any]:

@@ -97,7 +97,7 @@ class Session:
             more = page.has_more and bool(page.messages)
         return found
 
-    def changes(self, *, since: int | None = None, on_hub: OnHub | None = None) -> Changes:
+    def changes(self, *, since: int | None = None, on_hub: OnHub | None = None, answers: bool = False) -> Changes:
         """Live changes, made by anybody, this client included. They begin after the change `since` (0: from the first), or
         with the first one after this call.
 
@@ -106,11 +106,13 @@ class Session:
 
         `on_hub` is for shared stores: it is called with a store's name and its `HubStatus` before this returns, after every new
         connection, and while you iterate when the hub is lost or back or another number of changes waits for it.
+
+        `answers`: this client answers what others say in the session; `Asked` and `Interrupted` come among the changes.
         """
         from sessiond.client.feed import Changes  # only programs that follow changes pay for it
         from sessiond.client.follower import Follower
 
-        changes = Changes(self._link, [Follower(self.id, since)], on_hub=on_hub)
+        changes = Changes(self._link, [Follower(self.id, since, answers=answers)], on_hub=on_hub)
         try:
             changes.attend()
         except BaseException:

@@ -317,6 +317,7 @@ class Notice(Value, frozen=True, kw_only=True):
 
     session_id: str = ""
     session: SessionInfo | None = None
+    message_id: str = ""
     seq: int = 0
     changes: list[Raw] = []
     origin: Origin | None = None

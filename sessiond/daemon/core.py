@@ -19,6 +19,7 @@ from sessiond.daemon.listeners import AgentHostDoor, NetworkListeners, TokenFile
 from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import DaemonParts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
+from sessiond.errors import InvalidParams
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
 from sessiond.limits import MIB, Limits
@@ -115,7 +116,8 @@ class Daemon:
         self._doors = {
             "tcp": tcp_listeners(self._token, self.limits, server),
             "ws": ws_listeners(self._token, self.limits, server, self._config, self.instance),
-            "ahp": self._agent_host.listeners,
+            "ahp": self._agent_host.reading,
+            "ahp-write": self._agent_host.writing,
         }
         self._unix = UnixDoor(
             self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance
@@ -226,8 +228,12 @@ class Daemon:
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()
 
-    async def listen(self, peer: RemoteClient, kind: str, host: str | None, port: int) -> Address:
-        doors = self._doors[kind]
+    async def listen(
+        self, peer: RemoteClient, kind: str, host: str | None, port: int, *, write: bool = False
+    ) -> Address:
+        if write and kind != "ahp":
+            raise InvalidParams("write: only for the kind `ahp`; with the others, clients may write", field="write")
+        doors = self._doors["ahp-write" if write else kind]
         address, listener = await doors.listen(host, port)
         if kind != "ahp":
             self._server.set_token(self._token.token)

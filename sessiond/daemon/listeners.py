@@ -13,6 +13,7 @@ import posixpath
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from sessiond.clock import Clock
@@ -260,13 +261,14 @@ class AgentHostDoor:
         self._service = service
         self._host: AgentHost | None = None
         self._opening = asyncio.Lock()
-        # It gets into process lists and logs of VS Code, so it is not the one that lets a client write.
-        token = TokenFile(fs, where, "agent-host-token")
-        self.listeners = NetworkListeners("ahp", token, self._open)
-        self._token = token
+        # They get into process lists and logs of VS Code, so neither is the one that lets a client do everything.
+        reads = TokenFile(fs, where, "agent-host-token")
+        self.reading = NetworkListeners("ahp", reads, partial(self._open, reads, False))
+        writes = TokenFile(fs, where, "agent-host-write-token")
+        self.writing = NetworkListeners("ahp", writes, partial(self._open, writes, True))
 
-    async def _open(self, host: str | None, port: int) -> NetworkListener:
-        from sessiond.agent_host.host import AgentHost
+    async def _open(self, token: TokenFile, writes: bool, host: str | None, port: int) -> NetworkListener:
+        from sessiond.agent_host.host import AgentHost, Door
         from sessiond.transports import ws
         from sessiond.transports.ws_http import OriginCheck, token_in_query
 
@@ -278,21 +280,23 @@ class AgentHostDoor:
                 await made.start()
                 self._host = made
         door = OriginCheck(self._config.allowed_hosts, (*self._config.allowed_origins, _VSCODE))
-        gate = ws.Gate(door, _NoSite(), self._token.admits, "ahp", token_in_query("tkn"), strangers=False)
-        return await ws.listen(host, port, self._host, limits, gate)
+        gate = ws.Gate(door, _NoSite(), token.admits, "ahp", token_in_query("tkn"), strangers=False)
+        return await ws.listen(host, port, Door(self._host, writes=writes), limits, gate)
 
     @property
     def windows(self) -> int:
         return 0 if self._host is None else len(self._host.windows)
 
     def status(self) -> AgentHostStatus | None:
-        address = self.listeners.status()
+        writing = self.writing.status()
+        address = writing or self.reading.status()
         if address is None or self._host is None:
             return None
         return AgentHostStatus(
             host=address.host,
             port=address.port,
             token_file=address.token_file,
+            write=writing is not None,
             windows=self.windows,
             refused=list(self._host.refused),
         )

@@ -55,7 +55,9 @@ class DaemonControl(Protocol):
     async def acknowledge(self) -> int:
         """Acknowledge all damage to the journal. Returns how many losses that covers. ReadOnly."""
 
-    async def listen(self, peer: RemoteClient, kind: str, host: str | None, port: int) -> Address:
+    async def listen(
+        self, peer: RemoteClient, kind: str, host: str | None, port: int, *, write: bool = False
+    ) -> Address:
         """Listen as long as `peer` is connected."""
 
     async def follow(self, wanted: FollowParams) -> FollowResult:

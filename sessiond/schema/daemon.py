@@ -42,6 +42,8 @@ class Address(Wire):
 class AgentHostStatus(Address):
     """Where windows of VS Code connect, which speak the Agent Host Protocol."""
 
+    write: bool
+    """Whether they may write."""
     windows: Count
     """How many are connected."""
     refused: list[str]
@@ -165,6 +167,8 @@ class ListenParams(Wire):
     """Defaults to loopback."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """0: any free one."""
+    write: bool | None = None
+    """With `ahp`: windows may write as well. They show another token then."""
 
 
 class BackupParams(Wire):

@@ -69,6 +69,23 @@ class Resync(Wire):
     seq: Seq
 
 
+class Asked(Wire):
+    """Sent to one connection that opened the session with `answers: true`: somebody who brings no model said this, and waits for
+    its answer.
+    """
+
+    session_id: str
+    message_id: str
+
+
+class Interrupted(Wire):
+    """Sent to the connections that opened the session with `answers: true`: nobody wants the answer any more. Finish what there is
+    of it as `interrupted`.
+    """
+
+    session_id: str
+
+
 class ListChanged(Wire):
     """Sent once for each `session/listChanged` with `tell`, when a session was made, changed, archived, deleted or restored after
     its result: read the list again, and ask to be told again. Another such request of the connection takes the place of the first.
@@ -92,6 +109,8 @@ NOTIFICATIONS: dict[str, type[Wire]] = {
     "session/reloaded": Reloaded,
     "session/deleted": Deleted,
     "session/resync": Resync,
+    "session/asked": Asked,
+    "session/interrupted": Interrupted,
     "list/changed": ListChanged,
     "store/hubChanged": HubChanged,
 }

@@ -74,6 +74,8 @@ class OpenParams(SessionParams):
     """Messages and changes with a greater seq."""
     restore: bool | None = None
     """Send `session/restored` and the whole state after the response, so that every panel is redrawn."""
+    answers: bool | None = None
+    """This client answers what others say here, when `session/asked` comes. It does as long as it has the session open."""
 
 
 class OpenResult(Wire):

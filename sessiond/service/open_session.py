@@ -458,9 +458,9 @@ class OpenSession(SessionFiles):
 
     # Who has it open
 
-    def attach(self, peer: Peer) -> None:
+    def attach(self, peer: Peer, *, answers: bool = False) -> None:
         """The peer hears of every later change."""
-        self.audience.attach(peer, self.there.seq)
+        self.audience.attach(peer, self.there.seq, answers=answers)
         self._around.attached(self, peer)
 
     def detach(self, peer: Peer) -> bool:

@@ -188,7 +188,14 @@ class Service:
         return await self.open_sessions.make_fresh(target, make)
 
     async def open(
-        self, peer: Peer, session_id: str, *, last: int | None = None, since: int | None = None, restore: bool = False
+        self,
+        peer: Peer,
+        session_id: str,
+        *,
+        last: int | None = None,
+        since: int | None = None,
+        restore: bool = False,
+        answers: bool = False,
     ) -> OpenResult:
         check_number("last", last)
         check_number("since", since)
@@ -202,7 +209,7 @@ class Service:
             except Absent:
                 messages, more, changes = look(await one.need(whole=True))
             # Changes that are published after this reach the peer after the answer, once.
-            one.attach(peer)
+            one.attach(peer, answers=answers)
             session = one.there
             warnings = list(one.stored.warnings())
             head = presentation.Head(self.open_sessions.info(one), session.notes, session.state, warnings, self.limits)
@@ -218,6 +225,14 @@ class Service:
 
     async def close_session(self, peer: Peer, session_id: str) -> None:
         await self.open_sessions.leave(self.open_sessions.at(session_id), peer)
+
+    def ask(self, session_id: str, message_id: str) -> bool:
+        """Have somebody who has the session open answer this message. Returns whether anybody does."""
+        return self.open_sessions.at(session_id).audience.ask(message_id)
+
+    def interrupt(self, session_id: str) -> bool:
+        """The answer is not wanted any more. Returns whether anybody was told."""
+        return self.open_sessions.at(session_id).audience.interrupt()
 
     # Messages
 

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable
 from typing import Literal, Protocol, TypeVarTuple, Unpack
 
 from sessiond.model.wire import encode as _encode
-from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Restored, Resync, Saved
+from sessiond.schema.notifications import (
+    Asked,
+    Changed,
+    Deleted,
+    Interrupted,
+    Origin,
+    Reloaded,
+    Restored,
+    Resync,
+    Saved,
+)
 from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import SessionInfo, ShownChange, Wire
 from sessiond.store.port import SavedSession as SavedFile
@@ -51,10 +61,14 @@ class EarlyReply(Protocol):
 
 
 class _Attached:
-    __slots__ = ("lagging", "peer", "since")
+    __slots__ = ("answers", "asked", "lagging", "peer", "since")
 
-    def __init__(self, peer: Peer, since: int) -> None:
+    def __init__(self, peer: Peer, since: int, answers: bool) -> None:
         self.peer = peer
+        self.answers = answers
+        """It answers what others say."""
+        self.asked = ""
+        """The last message that it was asked to answer."""
         self.since = since
         """The peer knows changes up to this seq from an answer."""
         self.lagging = False
@@ -77,11 +91,30 @@ class Subscribers:
         """Whether anyone except the origin has it open."""
         return len(self._attached) > (1 if origin is not None and origin in self else 0)
 
-    def attach(self, peer: Peer, seq: int) -> None:
-        self._attached[peer.id] = _Attached(peer, seq)
+    def attach(self, peer: Peer, seq: int, *, answers: bool = False) -> None:
+        self._attached[peer.id] = _Attached(peer, seq, answers)
 
     def detach(self, peer: Peer) -> bool:
         return self._attached.pop(peer.id, None) is not None
+
+    def ask(self, message_id: str) -> bool:
+        """Ask one of those that answer, the one that came last. Returns whether there is one."""
+        answering = self._answering()
+        for one in answering[-1:]:
+            if one.asked != message_id:
+                one.asked = message_id
+                one.peer.notify_owed("session/asked", _encode(Asked(session_id=self.wire_id, message_id=message_id)))
+        return bool(answering)
+
+    def interrupt(self) -> bool:
+        """Ask all that answer to stop. Returns whether there is one."""
+        answering = self._answering()
+        for one in answering:
+            one.peer.notify_owed("session/interrupted", _encode(Interrupted(session_id=self.wire_id)))
+        return bool(answering)
+
+    def _answering(self) -> list[_Attached]:
+        return [one for one in self._attached.values() if one.answers and not one.peer.closed]
 
     def end(self) -> list[Peer]:
         """The session is gone. Every peer learns of that, even those that read too slowly for anything else. Returns the

@@ -16,7 +16,10 @@ def reduced(state: State, actions: Iterable[Any]) -> State:
     state = copy.deepcopy(state)
     for action in actions:
         plain = msgspec.json.decode(msgspec.json.encode(action))
-        (_chat if plain["type"].startswith("chat/") else _session)(state, plain)
+        if plain["type"].startswith("chat/"):
+            _chat(state, plain)
+        elif "chats" in state:  # VS Code sends some of a session's to its chat, where they do nothing
+            _session(state, plain)
     return state
 
 
@@ -46,6 +49,12 @@ def _chat(state: State, action: State) -> None:
             state["turns"] = state["turns"][: kept[0] + 1 if kept else 0]
             state.pop("activeTurn", None)
             state["status"] = 1
+    elif kind in ("pendingMessageSet", "pendingMessageRemoved"):
+        rest = [one for one in state.get("queuedMessages", []) if one["id"] != action["id"]]
+        added = [{"id": action["id"], "message": action["message"]}] if kind == "pendingMessageSet" else []
+        state["queuedMessages"] = rest + added
+        if not state["queuedMessages"]:
+            del state["queuedMessages"]
     elif (turn := state.get("activeTurn")) is not None and turn["id"] == action["turnId"]:
         if kind in ENDS:
             _end(state, turn, action, kind)

@@ -24,6 +24,8 @@ def state(of: Conversation) -> dict[str, Any]:
     found: dict[str, Any] = {"status": shapes.chat_status(of.turns, of.active) & shapes.ACTIVITY, "turns": of.turns}
     if of.active is not None:
         found["activeTurn"] = of.active
+    if of.queued:
+        found["queuedMessages"] = of.queued
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
     return plain
 
@@ -99,7 +101,7 @@ def test_vs_code_itself_has_our_state() -> None:
     done = subprocess.run(command, input=b"\n".join(asked), capture_output=True, check=True, timeout=100)
     for answer, (_, told, expected) in zip(done.stdout.splitlines(), cases, strict=True):
         found = msgspec.json.decode(answer)
-        shown = {key: found[key] for key in ("turns", "activeTurn") if key in found}
+        shown = {key: found[key] for key in ("turns", "activeTurn", "queuedMessages") if key in found}
         assert {**shown, "status": found["status"] & shapes.ACTIVITY} == expected, told
 
 

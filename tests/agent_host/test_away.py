@@ -6,10 +6,11 @@ The host, its windows and the service are real and in this process; what a windo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import operator
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from sessiond.agent_host import host as agent_host
 from sessiond.agent_host import hosted, shapes, window
 from sessiond.agent_host.host import AgentHost
+from sessiond.errors import InvalidParams
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
 from sessiond.service.sessions import Service
@@ -62,11 +64,14 @@ class Seat:
         self.connected = False
         self.cuts = 0
         """Actions that an open window does not show."""
+        self.unconfirmed: dict[int, dict[str, Any]] = {}
+        """What it changed, by the number that it gave it; in order."""
+        self._changes = 0
         self._id = 0
 
     def connect(self, host: AgentHost) -> None:
         self._channel = FakeChannel()
-        self._window = host.connect(self._channel)
+        self._window = host.connect(self._channel, writes=True)
         self.connected = True
 
     def take(self, count: int | None = None) -> list[dict[str, Any]]:
@@ -81,6 +86,11 @@ class Seat:
 
     def _act(self, envelope: dict[str, Any]) -> None:
         self.seen = max(self.seen, envelope["serverSeq"])
+        origin = envelope.get("origin")
+        if origin is not None and origin["clientId"] == str(id(self)):
+            self.unconfirmed.pop(origin["clientSeq"], None)  # one that was sent again may come back twice
+        if "rejectionReason" in envelope:
+            return
         self.cuts += envelope["action"]["type"] == "chat/truncated"
         if (state := self.states.get(envelope["channel"])) is not None:
             self.states[envelope["channel"]] = reduced(state, [envelope["action"]])
@@ -90,6 +100,15 @@ class Seat:
             self.connected = False
             self.take(pick.randrange(len(self._channel.sent) + 1))
             self._window.lost()
+
+    def change(self, action: dict[str, Any]) -> None:
+        self._changes += 1
+        self.unconfirmed[self._changes] = action
+        self._dispatch(self._changes, action)
+
+    def _dispatch(self, number: int, action: dict[str, Any]) -> None:
+        params = {"channel": CHAT, "clientSeq": number, "action": action}
+        self._window.received(json.dumps({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).encode())
 
     async def ask(self, method: str, **params: Any) -> Any:
         self._id += 1
@@ -103,6 +122,12 @@ class Seat:
             await asyncio.sleep(0.001)
 
     async def come(self, host: AgentHost, *, cut: bool = False) -> None:
+        """What was not confirmed is sent again. `cut`: as for `_come`."""
+        await self._come(host, cut=cut)
+        for number, action in [*self.unconfirmed.items()]:
+            self._dispatch(number, action)
+
+    async def _come(self, host: AgentHost, *, cut: bool) -> None:
         """`cut`: messages were removed since it was here, so it may have to begin again."""
         self.connect(host)
         if self.states:
@@ -134,6 +159,8 @@ class World:
         self._text = ""
         self._calls: list[str] = []
         self._said = 0
+        self.typed: list[str] = []
+        """What was said in windows."""
         self.cut_short = False
         """Messages were removed."""
 
@@ -148,7 +175,7 @@ class World:
     async def step(self) -> None:
         steps: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (3, self.say), (2, self.answer), (2, self.stream), (5, self.extend), (2, self.finish), (2, self.call), (2, self.result),
-            (0.1, self.truncate), (0.3, self.rename), (2, self.pause), (1, self.cut), (2, self.come), (0.4, self.kill),
+            (2, self.type), (0.3, self.stop), (0.1, self.truncate), (0.05, self.cut_off), (0.3, self.rename), (2, self.pause), (1, self.cut), (2, self.come), (0.4, self.kill),
         ]  # fmt: skip
         await self.pick.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
 
@@ -160,6 +187,33 @@ class World:
 
     async def say(self) -> None:
         await self.append("user", f"Question {self._said}")
+
+    def _writer(self) -> Seat | None:
+        return self.pick.choice([seat for seat in self.seats if seat.connected] or [None])
+
+    async def type(self) -> None:
+        """As a window does: while a turn goes on, what is said is queued."""
+        if (seat := self._writer()) is not None:
+            self._said += 1
+            said = {"text": f"Typed {self._said}.", "origin": {"kind": "user"}}
+            self.typed.append(said["text"])
+            if "activeTurn" in seat.states[CHAT]:
+                seat.change(
+                    {"type": "chat/pendingMessageSet", "kind": "queued", "id": f"t{self._said}", "message": said}
+                )
+            else:
+                seat.change({"type": "chat/turnStarted", "turnId": f"t{self._said}", "message": said})
+
+    async def stop(self) -> None:
+        seat = self._writer()
+        if seat is not None and (turn := seat.states[CHAT].get("activeTurn")) is not None:
+            seat.change({"type": "chat/turnCancelled", "turnId": turn["id"], "duration": 1})
+
+    async def cut_off(self) -> None:
+        seat = self._writer()
+        if seat is not None and not self._streamed and seat.states[CHAT]["turns"]:
+            self.cut_short = True
+            seat.change({"type": "chat/truncated", "turnId": self.pick.choice(seat.states[CHAT]["turns"][-4:])["id"]})
 
     async def answer(self) -> None:
         await self.append(
@@ -174,15 +228,26 @@ class World:
     async def extend(self) -> None:
         if self._streamed:
             more = self.pick.choice(("lock", " is", "\n", "日本"))
-            await self._service.extend(None, "a", self._streamed, more, len(self._text))
-            self._text += more
+            with self._unless_cut_off():
+                await self._service.extend(None, "a", self._streamed, more, len(self._text))
+                self._text += more
 
     async def finish(self) -> None:
         if self._streamed:
             streamed, self._streamed = self._streamed, ""
             calls = [{"id": f"f{self._said}", "name": "Bash", "arguments": {}}] if self.pick.random() < 0.3 else None
             status = self.pick.choice(("done", "interrupted", "error"))
-            await self._service.finish(None, "a", streamed, status, {"tokens": {"input": 3, "output": 1}}, calls)
+            with self._unless_cut_off():
+                await self._service.finish(None, "a", streamed, status, {"tokens": {"input": 3, "output": 1}}, calls)
+
+    @contextlib.contextmanager
+    def _unless_cut_off(self) -> Iterator[None]:
+        """A window may have cut off what streams in."""
+        try:
+            yield
+        except InvalidParams:
+            assert self.cut_short
+            self._streamed = ""
 
     async def call(self) -> None:
         self._calls.append(f"c{self._said}")
@@ -227,7 +292,12 @@ class World:
 def known(seat: Seat) -> dict[str, Any]:
     """A session's own status only says what it was when it was opened; its chats say what goes on."""
     chat, (summary,) = seat.states[CHAT], seat.states[SESSION]["chats"]
-    found = {"turns": chat["turns"], "activeTurn": chat.get("activeTurn"), "title": seat.states[SESSION]["title"]}
+    found = {
+        "turns": chat["turns"],
+        "activeTurn": chat.get("activeTurn"),
+        "queued": chat.get("queuedMessages"),
+        "title": seat.states[SESSION]["title"],
+    }
     return {**found, "named": summary["title"], "status": summary["status"] & shapes.ACTIVITY}
 
 
@@ -250,14 +320,18 @@ async def test_windows_that_were_away_have_what_a_new_one_gets(
     await fresh.come(world.host)
     ends = asyncio.get_running_loop().time() + 10
     while "activeTurn" in fresh.states[CHAT] or any(
-        text(seat.states[CHAT]) != text(fresh.states[CHAT]) for seat in world.seats
+        seat.unconfirmed or text(seat.states[CHAT]) != text(fresh.states[CHAT]) for seat in world.seats
     ):
-        assert asyncio.get_running_loop().time() < ends, [text(seat.states[CHAT]) for seat in (fresh, *world.seats)]
+        seats = (fresh, *world.seats)
+        assert asyncio.get_running_loop().time() < ends, [(text(one.states[CHAT]), one.unconfirmed) for one in seats]
         await asyncio.sleep(0.005)
         for seat in (fresh, *world.seats):
             seat.take()
     for seat in world.seats:
         assert known(seat) == known(fresh)
+    if not world.cut_short:
+        kept = [one.get("content") for one in (await service.read("a", limit=500)).messages]
+        assert [kept.count(text) for text in world.typed] == [1] * len(world.typed)
         assert world.cut_short or not seat.cuts
     await world.host.close()
 

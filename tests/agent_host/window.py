@@ -17,6 +17,8 @@ from tests.shell import Shell
 
 VERSIONS = ["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"]
 DEADLINE_S = 20.0
+_OF_A_WINDOW = ("session/isReadChanged", "session/activeClientSet", "session/activeClientRemoved", "chat/draftChanged")
+"""They change nothing that is looked at here."""
 
 
 class Answered(Exception):
@@ -37,9 +39,9 @@ class Host:
             self.token = file.read().strip()
 
 
-def by_command(shell: Shell, port: int = 0) -> tuple[Host, subprocess.Popen[Any]]:
+def by_command(shell: Shell, *options: str, port: int = 0) -> tuple[Host, subprocess.Popen[Any]]:
     """The same by `sessiond --ahp PORT`, as long as that runs."""
-    process = shell.start("--ahp", str(port))
+    process = shell.start("--ahp", str(port), *options)
     assert process.stdout is not None
     address, _, file = process.stdout.readline().decode().strip().partition(", the token is in ")
     return Host({"port": address.rpartition(":")[2], "tokenFile": file}), process
@@ -54,6 +56,8 @@ class Window:
         self.states: dict[str, dict[str, Any]] = {}
         self._told: list[dict[str, Any]] = []
         self.echoes: list[dict[str, Any]] = []
+        self.kinds: list[str] = []
+        """Of the actions that came."""
         self.seen = 0
         """The largest number."""
 
@@ -86,10 +90,13 @@ class Window:
 
     def _take(self, envelope: dict[str, Any]) -> None:
         self.seen = max(self.seen, envelope["serverSeq"])
+        action = envelope["action"]
+        self.kinds.append(action["type"])
         if "origin" in envelope:
             self.echoes.append(envelope)
-        elif (state := self.states.get(envelope["channel"])) is not None:
-            self.states[envelope["channel"]] = reduced(state, [envelope["action"]])
+        state = self.states.get(envelope["channel"])
+        if state is not None and "rejectionReason" not in envelope and action["type"] not in _OF_A_WINDOW:
+            self.states[envelope["channel"]] = reduced(state, [action])
 
     def until(self, condition: Callable[[], object]) -> None:
         ends = time.monotonic() + DEADLINE_S

@@ -54,6 +54,15 @@ def _vscode() -> None:
         vscode_pictures.take(FOLDER, Path(folder))
 
 
+def _agent_host() -> None:
+    from tests.clients import agent_host_pictures
+
+    with tempfile.TemporaryDirectory(prefix="sd-") as folder:
+        work = Path(folder) / "locks"
+        work.mkdir()
+        agent_host_pictures.take(FOLDER, work)
+
+
 GROUPS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "page": (_page, ("clients/browser", "tests/clients/page_pictures.py")),
     "terminal": (
@@ -63,6 +72,10 @@ GROUPS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     ),
     "demo": (_demo, ("sessiond/cli/demo.py", "tests/clients/terminal_pictures.py")),
     "vscode": (_vscode, ("clients/vscode/src", "clients/vscode/package.json", "tests/clients/vscode_pictures.py")),
+    "agent-host": (
+        _agent_host,
+        ("sessiond/agent_host/shapes.py", "sessiond/agent_host/turns.py", "tests/clients/agent_host_pictures.py"),
+    ),
 }  # fmt: skip
 """Group -> what takes its pictures, and the files and folders that they show. Only files that git knows count."""
 

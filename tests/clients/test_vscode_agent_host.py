@@ -11,7 +11,7 @@ import pytest
 
 from tests.agent_host.window import by_command
 from tests.clients import vscodes
-from tests.shell import Shell
+from tests.shell import Shell, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(vscodes.RUN_S + 60)]
 
@@ -89,7 +89,7 @@ def test_every_window_shows_every_session(at: Shell, work: Path) -> None:
                 {"role": "user", "content": "Said while it was away"},
                 {"role": "assistant", "content": "Answered while it was away."},
             )
-        by_command(at, host.port)
+        by_command(at, port=host.port)
         shows(page, "Answered while it was away.")
         with at.client(start=False) as client:
             append(client, {"role": "user", "content": "Live again?"}, {"role": "assistant", "content": "Yes, live."})
@@ -99,3 +99,90 @@ def test_every_window_shows_every_session(at: Shell, work: Path) -> None:
             client.call("session/update", {"sessionId": "new", "name": "Named by another"})
             shows(page, "Named by another")
         hides(page, "Working")
+
+
+def says(page: Any, text: str) -> None:
+    page.click(".interactive-input-part .monaco-editor")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def kept(client: Any) -> list[tuple[str, Any]]:
+    messages = client.call("session/read", {"sessionId": "locks"})["messages"]
+    return [(one["role"], one["content"]) for one in messages]
+
+
+def test_what_is_typed_in_a_window_is_answered_by_a_terminal(at: Shell, work: Path) -> None:
+    """First nobody is there, which is said; then the terminal client with its command is."""
+    with at.client() as client:
+        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
+        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+    host, _ = by_command(at, "--write")
+    with vscodes.agents(at, work, host.port, host.token) as page, at.client() as client:
+        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
+        page.mouse.move(400, 400)
+        shows(page, "Ours.")
+        says(page, "And then?")
+        shows(page, "Nobody is here who answers")
+        assert kept(client)[2:] == [("user", "And then?")]
+        terminal = at.start("repl", "--agent", "echo That of the session.", "--session-id", "locks")
+        wait_until(lambda: client.call("session/open", {"sessionId": "locks"})["session"]["attached"] > 2)
+        says(page, "Really?")
+        shows(page, "That of the session.")
+        assert kept(client)[3:] == [("user", "Really?"), ("assistant", "That of the session.")]
+        terminal.communicate(timeout=20)
+
+
+def test_names_the_archive_and_the_trash(at: Shell, work: Path) -> None:
+    """From the menu of a row."""
+    with at.client() as client:
+        for name in ("locks", "order", "waits"):
+            client.call("session/new", {"sessionId": name, "name": f"About {name}", "cwd": str(work)})
+            said = [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "This."}]
+            client.call("session/append", {"sessionId": name, "messages": said})
+    host, _ = by_command(at, "--write")
+    with vscodes.agents(at, work, host.port, host.token) as page, at.client() as client:
+
+        def choose(title: str, item: str) -> None:
+            page.locator(".agent-sessions-viewer .monaco-list-row", has_text=title).first.click(button="right")
+            page.wait_for_timeout(800)  # the menu opens, and takes no click before it is there
+            page.locator(".monaco-menu:visible .action-label", has_text=item).first.click(timeout=10_000)
+
+        def row(name: str) -> dict[str, Any]:
+            listed = client.call("session/list", {"filter": {"archived": name == "order"}})["sessions"]
+            found: dict[str, Any] = next((one for one in listed if one["sessionId"] == name), {})
+            return found
+
+        shows(page, "About locks")
+        choose("About locks", "Rename")
+        page.wait_for_selector(".quick-input-widget input:visible", timeout=10_000)
+        page.keyboard.press("Control+A")
+        page.keyboard.type("Order of locks")
+        page.keyboard.press("Enter")
+        wait_until(lambda: row("locks").get("name") == "Order of locks")
+        choose("About order", "Mark as Done")
+        wait_until(lambda: row("order").get("archived"))
+        choose("About waits", "Delete")
+        page.wait_for_selector(".monaco-dialog-box:visible", timeout=10_000)
+        page.keyboard.press("Enter")
+        wait_until(lambda: not row("waits"))
+        assert client.call("session/restore", {"sessionId": "waits"})["session"]["name"] == "About waits"
+        shows(page, "About waits")
+
+
+def test_a_new_session_of_a_window(at: Shell, work: Path) -> None:
+    with at.client() as client:
+        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
+        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+    host, _ = by_command(at, "--write")
+    with vscodes.agents(at, work, host.port, host.token) as page, at.client() as client:
+        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
+        page.mouse.move(400, 400)
+        shows(page, "Ours.")
+        page.locator(".auxiliarybar .action-label[aria-label^='New']:visible").first.click()
+        hides(page, "Ours.")
+        assert len(client.call("session/list")["sessions"]) == 1
+        says(page, "Begin with the journal")
+        wait_until(lambda: len(client.call("session/list")["sessions"]) == 2)
+        made = client.call("session/list")["sessions"][0]
+        assert (made["name"], made["cwd"]) == ("Begin with the journal", str(work))

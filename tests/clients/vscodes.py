@@ -262,13 +262,13 @@ def shows(page: Any, text: str) -> None:
 
 
 @contextlib.contextmanager
-def agents(at: Shell, folder: Path, port: int, token: str) -> Iterator[Any]:
+def agents(at: Shell, folder: Path, port: int, token: str, theme: str = LIGHT) -> Iterator[Any]:
     """A window without any extension, whose agent host is ours on `port`, with the list of sessions open; as its page documents it."""
     entry = [str(NODE), str(SERVER / "out" / "node" / "entry.js")]
     folders = ["--user-data-dir", str(at.path / "user"), "--extensions-dir", str(at.path / "extensions")]
     settings = at.path / "user" / "User" / "settings.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"workbench.startupEditor": "none", "workbench.colorTheme": LIGHT}))
+    settings.write_text(json.dumps({"workbench.startupEditor": "none", "workbench.colorTheme": theme}))
     flags = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
     flags += ["--disable-workspace-trust", "--disable-getting-started-override"]
     for name, value in (("host", "127.0.0.1"), ("port", port), ("connection-token", token)):

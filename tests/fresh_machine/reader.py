@@ -76,6 +76,8 @@ def main() -> int:
             said = terminal.types(step)
             code = terminal.types("echo code=$?").rpartition("code=")[2].strip()
             good = code == ("130" if step == "sessiond web" else "0")
+            # The README's words need not be in these histories; `grep` ends so as well.
+            good |= step.startswith("sessiond search") and code == "1" and "no matches" in said
             failed += not good
             print(f"{time.monotonic() - started:7.1f} s  {step}" + ("" if good else f"   FAILED ({code})"))
             print(

@@ -58,7 +58,14 @@ class FakeService:
         return self.info(session_id)
 
     async def open(
-        self, peer: Any, session_id: str, *, last: Any = None, since: Any = None, restore: bool = False
+        self,
+        peer: Any,
+        session_id: str,
+        *,
+        last: Any = None,
+        since: Any = None,
+        restore: bool = False,
+        answers: bool = False,
     ) -> Any:
         messages = self._messages(session_id)
         self.attached.setdefault(session_id, []).append(peer)
@@ -193,7 +200,7 @@ class FakeDaemon:
     async def backup(self, path: str, progress: Any) -> dict[str, Any]:
         return {"files": 1, "bytes": 2, "lsn": 3}
 
-    async def listen(self, peer: Any, kind: str, host: str | None, port: int) -> dict[str, Any]:
+    async def listen(self, peer: Any, kind: str, host: str | None, port: int, *, write: bool = False) -> dict[str, Any]:
         self.listeners.append(kind)
         peer.on_closed(lambda: self.listeners.remove(kind))
         return {"host": host or "127.0.0.1", "port": port or 1, "tokenFile": "/nowhere"}

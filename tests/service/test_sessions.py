@@ -483,3 +483,22 @@ async def test_both_ends_of_a_reply_in_one_batch(service, store, peer):
     first, second, third = await asyncio.gather(*ends, return_exceptions=True)
     assert (first, second) == (2, 2)
     assert isinstance(third, Conflict)
+
+
+async def test_one_of_those_that_answer_is_asked(service, peer, other):
+    """The one that came last, as long as it has the session open; all of them hear that the answer is not wanted."""
+    last = FakePeer()
+    await service.new(peer, session_id="a")
+    assert not service.ask("a", "m1")
+    for one in (other, last):
+        await service.open(one, "a", answers=True)
+    assert service.ask("a", "m1")
+    assert (last.take("session/asked"), other.take("session/asked")) == ([{"sessionId": "a", "messageId": "m1"}], [])
+    assert service.interrupt("a")
+    assert [one.take() for one in (peer, other, last)] == [[], [{"sessionId": "a"}], [{"sessionId": "a"}]]
+    await service.open(last, "a")
+    assert service.ask("a", "m2")
+    assert (last.take(), other.take("session/asked")) == ([], [{"sessionId": "a", "messageId": "m2"}])
+    other.closed = True
+    assert not service.ask("a", "m3")
+    assert not service.interrupt("a")

@@ -85,7 +85,17 @@ def test_a_screenshot_shows_something(path) -> None:
 def test_every_client_has_both_looks() -> None:
     """Each program has a light and a dark picture, and so has the README's."""
     names = {path.stem for path in FOLDER.iterdir()}
-    for name in (*PROGRAMS, "three-tools", "demo", "vscode", "web-session", "web-search", "web-usage", "web-phone"):
+    others = (
+        "three-tools",
+        "demo",
+        "vscode",
+        "vscode-agent-host",
+        "web-session",
+        "web-search",
+        "web-usage",
+        "web-phone",
+    )
+    for name in (*PROGRAMS, *others):
         assert {f"{name}-light", f"{name}-dark"} <= names
 
 

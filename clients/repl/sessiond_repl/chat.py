@@ -12,11 +12,13 @@ from typing import TypeVar
 from sessiond.cli.paths import label
 from sessiond.cli.status import hub_in_brief
 from sessiond.client import (
+    Asked,
     AsyncSession,
     AsyncSessiond,
     Change,
     Deleted,
     HubStatus,
+    Interrupted,
     Reread,
     SessiondError,
     SessionNotFound,
@@ -75,6 +77,8 @@ class Chat:
         """Session, text and message id of the last message that is not known to be durable."""
         self._turns: asyncio.Task[None] | None = None
         self._turn_wanted = False
+        self._asked: set[str] = set()
+        """Messages that others asked to have answered: one may be asked for again after a lost connection."""
 
     @property
     def session_id(self) -> str:
@@ -104,6 +108,7 @@ class Chat:
             take=self._take,
             fail=self.fail,
             changed=self._online_changed,
+            answers=self.agent is not None,
         )
         if session_id is None:
             await self.new()
@@ -191,6 +196,10 @@ class Chat:
         self.homeless = ""
         self._unsure = ("", "", "")
         self.history.append(text)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Have the agent take a turn, as soon as it has ended the one that it takes."""
         if self.agent is not None:
             self._turn_wanted = True
             if self._turns is None or self._turns.done():
@@ -267,6 +276,15 @@ class Chat:
                 await self._gone(change)
             elif isinstance(change, Reread):
                 await self._reread(change)
+            elif isinstance(change, Asked):
+                if change.message_id not in self._asked:
+                    self._asked.add(change.message_id)
+                    self._answer()
+            elif isinstance(change, Interrupted):
+                if self.turn is not None:
+                    self.turn.interrupt()  # what was asked since then is still wanted
+                else:
+                    self._turn_wanted = False
             else:
                 self.view.apply(change)
                 if isinstance(change, Truncated):  # only the daemon knows how many messages are left

@@ -24,7 +24,7 @@ LOOK_S = 0.5
 
 
 class Live:
-    """`watching`: a client that starts no daemon. `start`: starts one."""
+    """`watching`: a client that starts no daemon. `start`: starts one. `answers`: whether the daemon may ask for answers."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Live:
         take: Callable[[Change], Awaitable[None]],
         fail: Callable[[SessiondError], None],
         changed: Callable[[], None],
+        answers: bool = False,
     ) -> None:
         self.online = True
         self._watching = watching
@@ -43,6 +44,7 @@ class Live:
         self._take = take
         self._fail = fail
         self._changed = changed
+        self._answers = answers
         self._changes: AsyncChanges | None = None
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
@@ -52,7 +54,7 @@ class Live:
 
         `on_hub`: what hears of the hubs of shared stores, or None.
         """
-        changes = await self._watching.session(session_id).changes(since=since, on_hub=on_hub)
+        changes = await self._watching.session(session_id).changes(since=since, on_hub=on_hub, answers=self._answers)
         await self.leave()
         self._changes = changes
         self._task = asyncio.create_task(self._follow(changes))

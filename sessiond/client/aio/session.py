@@ -96,15 +96,17 @@ class AsyncSession:
             more = page.has_more and bool(page.messages)
         return found
 
-    async def changes(self, *, since: int | None = None, on_hub: OnHub | None = None) -> AsyncChanges:
+    async def changes(
+        self, *, since: int | None = None, on_hub: OnHub | None = None, answers: bool = False
+    ) -> AsyncChanges:
         """Live changes, made by anybody, this client included. They begin after the change `since` (0: from the first), or
         with the first one after this call.
 
         An iterator over a connection of its own: append while you iterate, or iterate in another task.
         After a lost connection or a restart of the daemon it goes on where it was: no change is missed, none comes twice.
-        `on_hub` is as for `Session.changes`.
+        `on_hub` and `answers` are as for `Session.changes`.
         """
-        changes = AsyncChanges(self._link, [Follower(self.id, since)], on_hub=on_hub)
+        changes = AsyncChanges(self._link, [Follower(self.id, since, answers=answers)], on_hub=on_hub)
         try:
             await changes.attend()
         except BaseException:

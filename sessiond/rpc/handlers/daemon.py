@@ -42,7 +42,7 @@ async def reindex(call: Call, params: Nothing) -> d.ReindexResult:
 @method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False, order="free")
 async def listen(call: Call, params: d.ListenParams) -> d.Address:
     """Listen on TCP or WebSocket while the requesting connection is open."""
-    return await call.daemon.listen(call.peer, params.kind, params.host, params.port)
+    return await call.daemon.listen(call.peer, params.kind, params.host, params.port, write=bool(params.write))
 
 
 @method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False, order="after")

@@ -36,7 +36,12 @@ async def new(call: Call, params: s.NewParams) -> s.SessionResult:
 async def open_(call: Call, params: s.OpenParams) -> s.OpenResult:
     """Read a session and get its changes from `session.seq` on, none missed, none twice."""
     return await call.service.open(
-        call.peer, params.session_id, last=params.last, since=params.since, restore=bool(params.restore)
+        call.peer,
+        params.session_id,
+        last=params.last,
+        since=params.since,
+        restore=bool(params.restore),
+        answers=bool(params.answers),
     )
 
 
