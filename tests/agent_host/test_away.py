@@ -289,6 +289,52 @@ class World:
         await self.begin()
 
 
+async def test_what_comes_while_a_session_is_read_is_shown(
+    service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await service.new(None, session_id="a", messages=[{"role": "user", "content": "Before"}])
+    opening = service.open
+
+    async def slow(*args: Any, **more: Any) -> Any:
+        result = await opening(*args, **more)
+        await service.append(None, "a", [{"role": "user", "content": "Meanwhile"}])
+        await asyncio.sleep(0.01)
+        return result
+
+    monkeypatch.setattr(service, "open", slow)
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    seat = Seat()
+    await seat.come(world.host)
+    assert "Meanwhile" in text(seat.states[CHAT])
+
+
+async def test_a_turn_that_had_ended_before_a_restart_does_not_grow(
+    service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window that has it ended would ignore what comes for it."""
+    monkeypatch.setattr(hosted, "SETTLE_S", 0.01)
+    said = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
+    await service.new(None, session_id="a", messages=said)
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    seat = Seat()
+    await seat.come(world.host)
+    while "activeTurn" in seat.states[CHAT]:
+        await asyncio.sleep(0.005)
+        seat.take()
+    await world.host.outbox.sent()
+    seat.take()
+    seat.cut(world.pick)
+    await world.host.close()
+    await service.append(None, "a", [{"role": "assistant", "content": "Later"}])
+    await world.begin()
+    await seat.come(world.host)
+    assert "Later" in text(seat.states[CHAT])
+    assert [turn["id"] for turn in seat.states[CHAT]["turns"]].count(seat.states[CHAT]["activeTurn"]["id"]) == 0
+    assert seat.cuts == 0
+
+
 def known(seat: Seat) -> dict[str, Any]:
     """A session's own status only says what it was when it was opened; its chats say what goes on."""
     chat, (summary,) = seat.states[CHAT], seat.states[SESSION]["chats"]

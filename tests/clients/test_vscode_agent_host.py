@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agent_host.window import by_command
+from tests.agent_host.window import Host, by_command
 from tests.clients import vscodes
 from tests.shell import Shell, wait_until
+from tests.suite.explore import seeds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(vscodes.RUN_S + 60)]
 
@@ -186,3 +189,130 @@ def test_a_new_session_of_a_window(at: Shell, work: Path) -> None:
         wait_until(lambda: len(client.call("session/list")["sessions"]) == 2)
         made = client.call("session/list")["sessions"][0]
         assert (made["name"], made["cwd"]) == ("Begin with the journal", str(work))
+
+
+class Script:
+    """Random steps in a window and around it. Whatever is said is said once, in words of its own."""
+
+    def __init__(self, seed: int, at: Shell, page: Any, host: Host, listening: Any) -> None:
+        self._pick = random.Random(seed)
+        self._at = at
+        self._page = page
+        self._host = host
+        self._listening = listening
+        self._count = 0
+        self.typed: list[str] = []
+
+    def step(self) -> None:
+        steps = [
+            self.type,
+            self.type,
+            self.others,
+            self.others,
+            self.stream,
+            self.kill,
+            self.type_while_away,
+            self.rename,
+        ]
+        self._pick.choice(steps)()
+
+    def _words(self, what: str) -> str:
+        self._count += 1
+        return f"{what} number {self._count} ends here."
+
+    def _append(self, *messages: dict[str, Any]) -> None:
+        with self._at.client() as client:
+            append(client, *messages)
+
+    def type(self) -> None:
+        self.typed.append(self._words("Typed"))
+        says(self._page, self.typed[-1])
+        with self._at.client() as client:
+            wait_until(lambda: ("user", self.typed[-1]) in kept(client))
+
+    def others(self) -> None:
+        asked = {"role": "user", "content": self._words("Asked")}
+        self._append(asked, {"role": "assistant", "content": self._words("Answered")})
+
+    def stream(self) -> None:
+        with self._at.client() as client:
+            text = self._words("Streamed")
+            began = {"id": f"r{self._count}", "role": "assistant", "content": "", "status": "streaming"}
+            append(client, {"role": "user", "content": self._words("Asked")}, began)
+            for at in range(0, len(text), 7):
+                params = {"sessionId": "locks", "messageId": began["id"], "text": text[at : at + 7], "offset": at}
+                client.call("session/extend", params)
+                self._page.wait_for_timeout(self._pick.choice((0, 0, 30, 200)))
+            client.call("session/finish", {"sessionId": "locks", "messageId": began["id"]})
+
+    def kill(self) -> None:
+        self._away(self.others)
+
+    def type_while_away(self) -> None:
+        """It is sent when the daemon is back."""
+        self.typed.append(self._words("Typed"))
+        self._away(lambda: says(self._page, self.typed[-1]))
+        with self._at.client() as client:
+            wait_until(lambda: ("user", self.typed[-1]) in kept(client))
+
+    def _away(self, what: Callable[[], None]) -> None:
+        os.kill(self._at.pid(), signal.SIGKILL)
+        self._listening.communicate(timeout=20)
+        what()
+        with self._at.client():
+            _, self._listening = by_command(self._at, "--write", port=self._host.port)
+
+    def rename(self) -> None:
+        with self._at.client() as client:
+            client.call("session/update", {"sessionId": "locks", "name": self._words("Named")})
+
+
+@pytest.mark.parametrize("seed", seeds(few=1, usual=20))
+def test_after_random_steps_a_window_has_what_the_store_has(at: Shell, work: Path, seed: int) -> None:
+    """All words, in the order of the store; what was typed is there once."""
+    with at.client() as client:
+        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
+        append(client, {"role": "user", "content": "Which lock?"}, {"role": "assistant", "content": "The first one."})
+    host, listening = by_command(at, "--write")
+    with vscodes.agents(at, work, host.port, host.token) as page:
+        page.set_viewport_size({"width": 1280, "height": 6000})  # what is not in view is not in the page
+        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
+        page.mouse.move(400, 400)
+        shows(page, "The first one.")
+        script = Script(seed, at, page, host, listening)
+        for _ in range(10):
+            script.step()
+        with at.client(start=False) as client:
+            texts = [text for _, text in kept(client)]
+        assert [texts.count(text) for text in script.typed] == [1] * len(script.typed)
+        for text in texts[-2:]:
+            shows(page, text)
+        page.wait_for_timeout(1000)
+        shown = page.inner_text(".interactive-session").replace("\u00a0", " ")
+        assert [text for text in texts if shown.count(text) != 1] == []
+        assert sorted(texts, key=shown.index) == texts
+
+
+def test_two_windows_show_the_same(at: Shell, work: Path) -> None:
+    """What is typed in one of them, its queue and its end are in the other."""
+    with at.client() as client:
+        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
+        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+    host, _ = by_command(at, "--write")
+    with vscodes.agents(at, work, host.port, host.token) as page:
+        other = page.context.browser.new_page()
+        other.goto(page.url)
+        vscodes.open_sessions(other)
+        for one in (page, other):
+            one.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
+            one.mouse.move(400, 400)
+            shows(one, "Ours.")
+        says(page, "Typed in the first")
+        shows(other, "Typed in the first")
+        shows(other, "Nobody is here who answers")
+        says(other, "Typed in the second")
+        shows(page, "Typed in the second")
+        with at.client(start=False) as client:
+            assert [text for role, text in kept(client) if role == "user"] == [
+                "Which lock is first?", "Typed in the first", "Typed in the second",
+            ]  # fmt: skip

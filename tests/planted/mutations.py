@@ -4421,14 +4421,14 @@ MUTATIONS = [
         "agent_host/hosted.py::Hosted._split_since",
         "self._splits.add(new.id)",
         "return None",
-        ("tests/agent_host/test_away.py",),
+        ("tests/agent_host/test_away.py", "-k", "before_a_restart"),
     ),
     Planted(
         "what comes while a session is read is lost",
         "agent_host/hosted.py::Hosted._hear",
         "self._held.append((method, params))",
         "pass",
-        ("tests/agent_host/test_away.py",),
+        ("tests/agent_host/test_away.py", "-k", "while_a_session_is_read"),
     ),
     Planted(
         "what was finished stays finished when it is taken back",
