@@ -364,7 +364,7 @@ class AgentHost:
         hosted, was = self._hosted.get(wire_id), wire_id in self._drafts
         self._drafts.pop(wire_id, None)
         if hosted is not None and hosted.is_draft:
-            hosted.end()
+            self.gone(hosted)
             return True
         self.numbers.forget(wire_id)
         return was

@@ -220,8 +220,10 @@ class Hosted:
             return ANSWER_S
 
     def _split_since(self, seq: int, *, ended: bool) -> str | None:
-        """If the last turn had ended for windows, the first message since begins one: it is a split now."""
+        """If the last turn had ended for windows, the first message since begins one: it is a split now. Without one it stays ended."""
         new = next((message for message in self._messages if message.seq > seq), None)
+        if ended and new is None:
+            self._changed_at = -_FOREVER
         if not ended or new is None or turns.begins(new, self._splits) or self._messages[0].seq > seq:
             return None
         self._splits.add(new.id)
@@ -374,7 +376,7 @@ class Hosted:
         for group in groups if active is None else groups[:-1]:
             shown.append(self._ended(group))
             shown += refusals.after(group[0].id)
-        return Conversation(tuple(shown), active, turns.waiting(messages))
+        return Conversation(tuple(shown), active, turns.waiting(messages, groups))
 
     def _ended(self, group: list[Message]) -> Turn:
         known = self._turns.get(group[0].id)
@@ -415,15 +417,12 @@ class Hosted:
             self._load_again()
         await self.confirmations.reached(1)
 
-    def end(self) -> None:
-        """A draft is not wanted."""
-        self._host.gone(self)
-
     def nobody_answers(self, message_id: str) -> None:
-        """Say so in the turn of this question, and end it; if it is queued, when its turn begins."""
-        self._unanswered.add(message_id)
-        self._unmarked.add(message_id)
-        self._settle()
+        """Say so in the turn of this question, and end it; if it is queued, when its turn begins. One that has ended stays as it is."""
+        if not any(turn.id == message_id for turn in self.now.turns):
+            self._unanswered.add(message_id)
+            self._unmarked.add(message_id)
+            self._settle()
 
     def stop(self) -> bool:
         """No answer is due any more. Returns whether the last turn has ended."""
@@ -442,7 +441,7 @@ class Hosted:
             self._settle()
 
     def cut(self, turn_id: str | None) -> Cut | None:
-        """What remains if all turns after this one go. None: there is no such turn."""
+        """What remains once every turn after this one is gone; None if the turn is unknown."""
         groups = turns.grouped(self._messages, self._splits)
         first = self._messages[0].seq if self._messages else self.seq + 1
         return self._refusals.cut(groups, None if turn_id in self.earlier_ids else turn_id, first)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import dropwhile
 
 import msgspec
 
@@ -99,9 +98,9 @@ def grouped(messages: Iterable[Message], splits: Collection[str]) -> list[list[M
     return found
 
 
-def waiting(messages: Iterable[Message]) -> tuple[shapes.Queued, ...]:
-    """What was asked while a text still streams in."""
-    behind = dropwhile(lambda message: message.status != "streaming", messages)
+def waiting(messages: Sequence[Message], groups: Sequence[Sequence[Message]]) -> tuple[shapes.Queued, ...]:
+    """What was asked while a text still streams in. `groups`: the turns up to that."""
+    behind = messages[sum(map(len, groups)) :]
     return tuple(shapes.Queued(id=one.id, message=_question(one)) for one in behind if begins(one, ()))
 
 
@@ -110,8 +109,8 @@ def conversation(messages: Sequence[Message], splits: Collection[str] = (), *, g
     if not groups:
         return Conversation()
     if not goes_on:
-        return Conversation(tuple(map(ended, groups)), queued=waiting(messages))
-    return Conversation(tuple(map(ended, groups[:-1])), active(groups[-1]), waiting(messages))
+        return Conversation(tuple(map(ended, groups)), queued=waiting(messages, groups))
+    return Conversation(tuple(map(ended, groups[:-1])), active(groups[-1]), waiting(messages, groups))
 
 
 def active(messages: Sequence[Message], memo: Memo | None = None) -> Turn:

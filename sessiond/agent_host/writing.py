@@ -10,7 +10,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -165,8 +165,9 @@ class Writing:
             if hosted.is_draft:
                 name = " ".join(text.split())[:_NAME_CHARS] or None
                 with contextlib.suppress(AlreadyExists):
-                    about: dict[str, Any] = {"name": name, "cwd": hosted.folder, "messages": [wire]}
-                    await self._service.new(None, session_id=hosted.wire_id, **about)
+                    await self._service.new(
+                        None, session_id=hosted.wire_id, name=name, cwd=hosted.folder, messages=[wire]
+                    )
                     return None
         seq = (await self._service.append(None, hosted.wire_id, [wire])).seq
         return None if hosted.is_draft else seq
@@ -184,7 +185,7 @@ class Writing:
         """What is cut off goes to the trash. Nothing is, if more has been said than windows were told."""
         cut = hosted.cut(turn_id)
         if cut is None:
-            raise Refused("there is no such turn")
+            raise Refused("unknown turn")
         told = turn_id or next(iter(hosted.earlier_ids), None)
         confirmation = Confirmation(origin, ("chat/truncated", told))
         with hosted.confirmations.expecting(confirmation):

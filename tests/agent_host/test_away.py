@@ -335,6 +335,53 @@ async def test_a_turn_that_had_ended_before_a_restart_does_not_grow(
     assert seat.cuts == 0
 
 
+async def test_a_turn_that_was_stopped_stays_so_after_a_restart(
+    service: Service, clock: ManualClock, tmp_path: Path
+) -> None:
+    """Its question may still be answered; until then it does not go on again."""
+    await service.new(None, session_id="a", messages=[{"role": "user", "content": "Question", "id": "q"}])
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    seat = Seat()
+    await seat.come(world.host)
+    seat.change({"type": "chat/turnCancelled", "turnId": "q", "duration": 1})
+    while "activeTurn" in seat.states[CHAT]:
+        await asyncio.sleep(0.005)
+        seat.take()
+    await service.update(None, "a", {"name": "Renamed"})
+    await asyncio.sleep(0.01)
+    seat.cut(world.pick)
+    await world.host.close()
+    await world.begin()
+    await seat.come(world.host)
+    assert "activeTurn" not in seat.states[CHAT]
+    assert seat.cuts == 0
+
+
+async def test_that_nobody_answered_is_known_after_a_restart(
+    service: Service, clock: ManualClock, tmp_path: Path
+) -> None:
+    """A window that comes back and one that is new have the same turn."""
+    await service.new(None, session_id="a")
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    seat, fresh = Seat(), Seat()
+    await seat.come(world.host)
+    said = {"text": "Question", "origin": {"kind": "user"}}
+    seat.change({"type": "chat/turnStarted", "turnId": "t", "message": said})
+    while not seat.states[CHAT]["turns"]:
+        await asyncio.sleep(0.005)
+        seat.take()
+    assert seat.states[CHAT]["turns"][0]["state"] == "error"
+    seat.cut(world.pick)
+    await world.host.close()
+    await world.begin()
+    for one in (seat, fresh):
+        await one.come(world.host)
+    assert seat.cuts == 0
+    assert known(seat) == known(fresh)
+
+
 def known(seat: Seat) -> dict[str, Any]:
     """A session's own status only says what it was when it was opened; its chats say what goes on."""
     chat, (summary,) = seat.states[CHAT], seat.states[SESSION]["chats"]

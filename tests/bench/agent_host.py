@@ -19,13 +19,12 @@ from tests.bench.measure import (
     ms,
     p50,
     scratch,
-    sessions_folder,
     timed,
-    write_session,
 )
+from tests.bench.reading import started_with
 from tests.bench.report import until_quiet
 from tests.bench.start import _until_indexed
-from tests.home import Client, Home
+from tests.home import Client
 
 
 def windows(scale: Scale) -> Iterator[Row]:
@@ -45,11 +44,7 @@ def _list(scale: Scale) -> Row:
     """A window that just came asks for all of them."""
     count = 5 * scale.sessions
     with scratch() as folder:
-        home = Home(folder)
-        files = sessions_folder(folder)
-        for n in range(count):
-            write_session(files, f"s{n:06}", 2, 60)
-        home.start()
+        home = started_with(folder, count)
         try:
             client = home.client()
             _until_indexed(client, count)

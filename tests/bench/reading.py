@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.bench.durable import Line, request
 from tests.bench.footprint import memory
@@ -52,16 +53,22 @@ def opening(scale: Scale) -> Iterator[Row]:
             client.call("session/delete", sessionId=f"s{times}", permanent=True)
 
 
+def started_with(folder: Path, count: int) -> Home:
+    """A daemon that has so many small sessions."""
+    home = Home(folder)
+    files = sessions_folder(folder)
+    for n in range(count):
+        write_session(files, f"s{n:06}", 2, 60)
+    home.start()
+    return home
+
+
 def listing(scale: Scale) -> Iterator[Row]:
     """The first page of all sessions; what the daemon needs for them; how long it takes until a new daemon knows them all."""
     for times in (1, *scale.growth):
         count = scale.sessions * times
         with scratch() as folder:
-            home = Home(folder)
-            files = sessions_folder(folder)
-            for n in range(count):
-                write_session(files, f"s{n:06}", 2, 60)
-            home.start()
+            home = started_with(folder, count)
             try:
                 client = home.client()
                 learnt = _until_indexed(client, count)

@@ -59,8 +59,8 @@ def take(folder: Path, work: Path) -> None:
                 page.keyboard.type("And what if two sessions wait for each other?")
                 page.keyboard.press("Enter")
                 _shows(page, "never waits for the first")
-                page.wait_for_timeout(4000)  # the turn ends, the list says so, and the view scrolls to its end
-                assert "Working" not in page.inner_text(".monaco-workbench")
+                page.wait_for_timeout(3000)  # the turn ends, and the view scrolls to its end; the list may say so later
+                page.wait_for_function("!document.querySelector('.monaco-workbench').innerText.includes('Working')")
                 whole = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
                 path = folder / f"vscode-agent-host-{look}.png"
                 whole.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)

@@ -52,6 +52,19 @@ def hides(page: Any, text: str) -> None:
     )
 
 
+def seed_locks(at: Shell, work: Path) -> None:
+    """A session of the folder, in which somebody asked and was answered."""
+    with at.client() as client:
+        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
+        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+
+
+def open_locks(page: Any) -> None:
+    page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
+    page.mouse.move(400, 400)  # while it is over a row, the list stays as it is
+    shows(page, "Ours.")
+
+
 def test_every_window_shows_every_session(at: Shell, work: Path) -> None:
     """Listed, opened, live, killed in the middle of a turn, and whole again after a turn that came and went meanwhile."""
     with at.client() as client:
@@ -117,14 +130,10 @@ def kept(client: Any) -> list[tuple[str, Any]]:
 
 def test_what_is_typed_in_a_window_is_answered_by_a_terminal(at: Shell, work: Path) -> None:
     """First nobody is there, which is said; then the terminal client with its command is."""
-    with at.client() as client:
-        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
-        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+    seed_locks(at, work)
     host, _ = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page, at.client() as client:
-        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
-        page.mouse.move(400, 400)
-        shows(page, "Ours.")
+        open_locks(page)
         says(page, "And then?")
         shows(page, "Nobody is here who answers")
         assert kept(client)[2:] == [("user", "And then?")]
@@ -174,14 +183,10 @@ def test_names_the_archive_and_the_trash(at: Shell, work: Path) -> None:
 
 
 def test_a_new_session_of_a_window(at: Shell, work: Path) -> None:
-    with at.client() as client:
-        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
-        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+    seed_locks(at, work)
     host, _ = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page, at.client() as client:
-        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
-        page.mouse.move(400, 400)
-        shows(page, "Ours.")
+        open_locks(page)
         page.locator(".auxiliarybar .action-label[aria-label^='New']:visible").first.click()
         hides(page, "Ours.")
         assert len(client.call("session/list")["sessions"]) == 1
@@ -270,15 +275,11 @@ class Script:
 @pytest.mark.parametrize("seed", seeds(few=1, usual=20))
 def test_after_random_steps_a_window_has_what_the_store_has(at: Shell, work: Path, seed: int) -> None:
     """All words, in the order of the store; what was typed is there once."""
-    with at.client() as client:
-        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
-        append(client, {"role": "user", "content": "Which lock?"}, {"role": "assistant", "content": "The first one."})
+    seed_locks(at, work)
     host, listening = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page:
         page.set_viewport_size({"width": 1280, "height": 6000})  # what is not in view is not in the page
-        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
-        page.mouse.move(400, 400)
-        shows(page, "The first one.")
+        open_locks(page)
         script = Script(seed, at, page, host, listening)
         for _ in range(10):
             script.step()
@@ -295,18 +296,14 @@ def test_after_random_steps_a_window_has_what_the_store_has(at: Shell, work: Pat
 
 def test_two_windows_show_the_same(at: Shell, work: Path) -> None:
     """What is typed in one of them, its queue and its end are in the other."""
-    with at.client() as client:
-        client.call("session/new", {"sessionId": "locks", "name": "Order of locks", "cwd": str(work)})
-        append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
+    seed_locks(at, work)
     host, _ = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page:
         other = page.context.browser.new_page()
         other.goto(page.url)
         vscodes.open_sessions(other)
         for one in (page, other):
-            one.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
-            one.mouse.move(400, 400)
-            shows(one, "Ours.")
+            open_locks(one)
         says(page, "Typed in the first")
         shows(other, "Typed in the first")
         shows(other, "Nobody is here who answers")

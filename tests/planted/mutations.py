@@ -4547,7 +4547,7 @@ MUTATIONS = [
         "agent_host/numbers.py::Numbers.unanswered",
         "mark.unanswered is not None",
         "False",
-        ("tests/agent_host/test_away.py", "-k", "have_what"),
+        ("tests/agent_host/test_away.py", "-k", "nobody_answered"),
     ),
     Planted(
         "several clients answer one question",
@@ -4625,5 +4625,12 @@ MUTATIONS = [
         "self._changed_at = -_FOREVER",
         "pass",
         ("tests/agent_host/test_writing.py", "-k", "lie_in_the_trash"),
+    ),
+    Planted(
+        "a turn that was stopped goes on after a restart",
+        "agent_host/hosted.py::Hosted._split_since",
+        "self._changed_at = -_FOREVER",
+        "pass",
+        ("tests/agent_host/test_away.py", "-k", "stays_so"),
     ),
 ]
