@@ -8,10 +8,12 @@ from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.changed_rows import ChangedRows, changed_only, changed_rows
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
-from sessiond.importers.record import Event, Opener
+from sessiond.importers.record import Event, Opener, RowsRead
+from sessiond.importers.row_tables import ContentRows
 from sessiond.model.values import JsonObject
 
 _SESSION_USED = frozenset({"id", "parent_session_id", "title", "created_at", "updated_at"})
@@ -27,14 +29,21 @@ class Crush:
         return recognised(path, head, name="crush.db", words=(b"parent_session_id", b"parts"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        yield from guarded(path, open_, lambda database: _read(database, path))
+        yield from guarded(path, open_, lambda database: _read(database, path, None))
+
+    def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
+        tables = [ContentRows("messages")]
+        return guarded(path, open_, lambda one: _read(one, path, changed_rows(one, path, tables, before)))
 
 
-def _read(database: Database, path: str) -> Iterator[Event]:
+def _read(database: Database, path: str, changed: ChangedRows | None) -> Iterator[Event]:
     database.require("sessions", "id", "title")
     database.require("messages", "id", "session_id", "role", "parts", "created_at")
     for session in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
-        yield from alone(path, f"session {session['id']}", _session(database, path, session))
+        read = changed_only(changed, Crush.name, path, str(session["id"]), session, _session(database, path, session))
+        yield from alone(path, f"session {session['id']}", read)
+    if changed is not None:
+        yield changed.read()
 
 
 def _session(database: Database, path: str, session: JsonObject) -> Iterator[Event]:

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.alone import alone
+from sessiond.importers.changed_rows import ChangedRows, changed_only, changed_rows
 from sessiond.importers.database import MAGIC, Database, from_json, guarded
 from sessiond.importers.draft import SessionDraft, moment
-from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.record import Event, Ignored, Opener, RowsRead, SkippedLine
+from sessiond.importers.row_tables import ContentRows
 from sessiond.importers.source_file import listed, mapped, parent_of, rest_of, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
@@ -27,6 +29,13 @@ _USED = ("bubbleId", "type", "text", "rawText", "richText", "thinking", "toolFor
 
 
 _SAYS_NOTHING = "bubbles that say nothing"
+_TABLE = "cursorDiskKV"
+_COMPOSER = "composerData:"
+_CONVERSATION = """CASE
+    WHEN key LIKE 'bubbleId:%:%' THEN substr(key, 10, instr(substr(key, 10), ':') - 1)
+    WHEN key LIKE 'composerData:%' THEN substr(key, 14)
+END"""
+"""The conversation that a row belongs to."""
 
 
 class Cursor(Tool):
@@ -36,21 +45,44 @@ class Cursor(Tool):
         return 92 if head.startswith(MAGIC) and b"cursorDiskKV" in head and b"ItemTable" in head else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        yield from guarded(path, open_, lambda database: _read(database, path))
+        yield from guarded(path, open_, lambda database: _read(database, path, None))
+
+    def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
+        tables = [_rows()]
+        return guarded(path, open_, lambda one: _read(one, path, changed_rows(one, path, tables, before)))
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return in_editors(home, env, "globalStorage", "state.vscdb", editors=("Cursor", "Cursor Nightly"))
 
 
-def _read(database: Database, path: str) -> Iterator[Event]:
-    database.require("cursorDiskKV", "key", "value")
-    keys = [row["key"] for row in _range(database, "composerData:", "key")]
+def _rows() -> ContentRows:
+    """The conversations and their bubbles. A key that is written again gets a row of its own, at the table's end."""
+    return ContentRows(
+        _TABLE,
+        key="key",
+        session=_CONVERSATION,
+        content=f"CASE WHEN {_CONVERSATION} IS NOT NULL THEN value END",
+        of=lambda key: ("(key >= ? AND key < ?) OR key = ?", [f"bubbleId:{key}:", f"bubbleId:{key};", _COMPOSER + key]),
+        among=f"{_within('bubbleId:')} OR {_within(_COMPOSER)}",
+    )
+
+
+def _within(prefix: str) -> str:
+    return f"(key >= '{prefix}' AND key < '{prefix[:-1]};')"
+
+
+def _read(database: Database, path: str, changed: ChangedRows | None) -> Iterator[Event]:
+    database.require(_TABLE, "key", "value")
+    keys = [str(row["key"]) for row in _range(database, _COMPOSER, "key")]
     for key in keys:
-        yield from alone(path, str(key), _row(database, path, key))
+        read = _row(database, path, key)
+        yield from alone(path, key, changed_only(changed, Cursor.name, path, key.removeprefix(_COMPOSER), {}, read))
     for row in database.rows("SELECT value FROM ItemTable WHERE key = ?", _OLD_CHATS):
         for tab in listed(mapped(from_json(row["value"])).get("tabs")):
             if isinstance(tab, dict):
                 yield from alone(path, f"chat {tab.get('tabId')}", _tab(path, tab))
+    if changed is not None:
+        yield changed.read()
 
 
 def _row(database: Database, path: str, key: str) -> Iterator[Event]:

@@ -11,11 +11,13 @@ from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.blocks import simple, text_block, tool_call
+from sessiond.importers.changed_rows import ChangedRows, changed_only, changed_rows
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, local_moment, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, read_with
-from sessiond.importers.record import Event, Opener
+from sessiond.importers.record import Event, Opener, RowsRead
+from sessiond.importers.row_tables import ContentRows
 from sessiond.importers.source_file import word
 from sessiond.model.values import JsonObject
 
@@ -43,7 +45,11 @@ class Goose:
         if path.endswith(".jsonl"):
             yield from read_with(_Lines(path), path, open_)
         else:
-            yield from guarded(path, open_, lambda database: _read(database, path))
+            yield from guarded(path, open_, lambda database: _read(database, path, None))
+
+    def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
+        tables = [ContentRows("messages")]
+        return guarded(path, open_, lambda one: _read(one, path, changed_rows(one, path, tables, before)))
 
 
 class _Lines:
@@ -86,11 +92,14 @@ def local_moment_of(stem: str) -> str | None:
     return local_moment("{}-{}-{} {}:{}:{}".format(*found.groups())) if found else None
 
 
-def _read(database: Database, path: str) -> Iterator[Event]:
+def _read(database: Database, path: str, changed: ChangedRows | None) -> Iterator[Event]:
     database.require("sessions", "id")
     database.require("messages", "id", "session_id", "role", "content_json", "created_timestamp")
     for session in database.rows("SELECT * FROM sessions ORDER BY id"):
-        yield from alone(path, f"session {session['id']}", _session(database, path, session))
+        read = changed_only(changed, Goose.name, path, str(session["id"]), session, _session(database, path, session))
+        yield from alone(path, f"session {session['id']}", read)
+    if changed is not None:
+        yield changed.read()
 
 
 def _session(database: Database, path: str, session: JsonObject) -> Iterator[Event]:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.alone import alone
+from sessiond.importers.changed_rows import changed_only, changed_rows
 from sessiond.importers.database import Database, from_json
 from sessiond.importers.draft import SessionDraft
-from sessiond.importers.record import Event, Ignored
+from sessiond.importers.record import Event, Ignored, RowsRead
+from sessiond.importers.row_tables import ContentRows
 from sessiond.importers.source_file import mapped, parent_of, rest_of, word
 from sessiond.importers.turn import Turn
 from sessiond.importers.usage import of_opencode
@@ -21,17 +23,24 @@ _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
 _ABOUT = ("id", "parent_id", "title", "directory", "time_created", "time_updated", "model", "slug")
 
 
-def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
-    """Every session of the database."""
+def read_rows(
+    tool: str, database: Database, path: str, before: RowsRead | None = None, *, only_changed: bool = False
+) -> Iterator[Event]:
+    """Every session of the database, or only those that are not what they were `before`."""
+    tables = [ContentRows("message"), ContentRows("part")]
+    changed = changed_rows(database, path, tables, before) if only_changed else None
     database.require("session", "id", "title", "directory")
     database.require("message", "id", "session_id", "time_created", "data")
     database.require("part", "id", "message_id", "data")
     silent: Counter[str] = Counter()
     for row in database.rows("SELECT * FROM session ORDER BY time_created, id"):
         draft = SessionDraft(tool, path, str(row["id"]))
-        yield from alone(path, f"session {row['id']}", _session(database, draft, row, silent))
+        read = changed_only(changed, tool, path, str(row["id"]), row, _session(database, draft, row, silent))
+        yield from alone(path, f"session {row['id']}", read)
     for kind, count in sorted(silent.items()):
         yield Ignored(path, kind, count)
+    if changed is not None:
+        yield changed.read()
 
 
 def _session(database: Database, draft: SessionDraft, row: JsonObject, silent: Counter[str]) -> Iterator[Event]:

@@ -14,7 +14,7 @@ import msgspec
 from sessiond.importers import opencode_v2
 from sessiond.importers.alone import alone, step
 from sessiond.importers.came_from import came_from
-from sessiond.importers.changed_rows import ChangedRows
+from sessiond.importers.changed_rows import ChangedRows, changed_rows
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.kept_output import KEY, OPENCODE_FOLDER, KeptOutputs
@@ -22,6 +22,7 @@ from sessiond.importers.opencode_files import exported, stored, stored_in
 from sessiond.importers.opencode_message import message_of
 from sessiond.importers.opencode_v2 import Forks, Form, form_of
 from sessiond.importers.record import Event, Ignored, Opener, RowsRead, Same
+from sessiond.importers.row_tables import TimedRows
 from sessiond.importers.source_file import mapped, parent_of, word
 from sessiond.model.values import JsonObject
 
@@ -126,10 +127,9 @@ class _Tables:
 
     def read_changed(self, before: RowsRead | None) -> Iterator[Event]:
         self._require()
-        tables = ["message", "part"] * self._has_old + [opencode_v2.MESSAGES] * self._has_new
-        try:
-            changed = ChangedRows(self._database, self._path, tables, before)
-        except LookupError:  # of an older opencode
+        names = ["message", "part"] * self._has_old + [opencode_v2.MESSAGES] * self._has_new
+        changed = changed_rows(self._database, self._path, map(TimedRows, names), before)
+        if changed is None:  # of an older opencode
             yield from self.read()
             return
         for session in self._sessions():

@@ -54,7 +54,7 @@ class SourceReading:
         self._stream: Iterator[Event]
         if grows and isinstance(one, GrowingImporter):
             self._stream = self._growing(one, path)
-        elif grows and isinstance(one, RowImporter) and path.endswith(".db"):
+        elif grows and isinstance(one, RowImporter) and not path.endswith((".json", ".jsonl")):
             self._stream = one.read_changed(path, counter.open, before)
         else:
             self._stream = registry.read(importer, path, counter.open)

@@ -14,7 +14,7 @@ from typing import Any
 from sessiond.importers.database import MAGIC, guarded
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.kilo_database import read_rows
-from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.importers.record import Event, Opener, RowsRead, SkippedLine
 from sessiond.importers.source_file import beside, folder_name, listed, parent_of, read_records, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_config, in_editors
 from sessiond.importers.turn import Turn
@@ -62,6 +62,9 @@ class KiloCode(RooCode):
             yield from guarded(path, open_, lambda database: read_rows(self.name, database, path))
         else:
             yield from super().read(path, open_)
+
+    def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
+        return guarded(path, open_, lambda one: read_rows(self.name, one, path, before, only_changed=True))
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         own = os.path.join(home, ".kilocode", "cli", "global", "tasks")

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.alone import alone
+from sessiond.importers.changed_rows import ChangedRows, changed_only, changed_rows
 from sessiond.importers.database import Database, guarded, recognised
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
-from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.record import Event, Ignored, Opener, RowsRead, SkippedLine
+from sessiond.importers.row_tables import ContentRows
 from sessiond.importers.source_file import listed, mapped, parent_of, rest_of, word
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.usage import anthropic
@@ -33,24 +35,40 @@ class Zed(Tool):
         return recognised(path, head, name="threads.db", words=(b"data_type", b"summary", b"threads"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        yield from guarded(path, open_, lambda database: _read(database, path))
+        yield from guarded(path, open_, lambda database: _read(database, path, None))
+
+    def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
+        def read(database: Database) -> Iterator[Event]:
+            tables = [ContentRows("threads", session="id", content=f"{_beside_data(database)}, length(data)")]
+            return _read(database, path, changed_rows(database, path, tables, before))
+
+        return guarded(path, open_, read)
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return [path for name in ("zed", "Zed") for path in in_config(home, env, name, "threads", "threads.db")]
 
 
-def _read(database: Database, path: str) -> Iterator[Event]:
+def _beside_data(database: Database) -> str:
+    """The columns of a thread but for its content. UnknownSchema."""
     known = database.require("threads", "id", "summary", "updated_at", "data_type", "data")
-    columns = ", ".join(sorted(known - {"data"}))
-    order = "created_at" if "created_at" in known else "updated_at"
-    # `hex`: a row's blob would come as text.
-    query = f"SELECT {columns}, hex(data) AS data FROM threads ORDER BY {order}, id"  # noqa: S608  # columns that it has
+    return ", ".join(sorted(known - {"data"}))
+
+
+def _read(database: Database, path: str, changed: ChangedRows | None) -> Iterator[Event]:
+    columns = _beside_data(database)
+    order = "created_at" if "created_at" in database.columns("threads") else "updated_at"
+    query = f"SELECT {columns} FROM threads ORDER BY {order}, id"  # noqa: S608  # columns that it has
     for row in database.rows(query):
-        yield from alone(path, f"thread {row['id']}", _row(path, row))
+        read = changed_only(changed, Zed.name, path, str(row["id"]), row, _row(database, path, row))
+        yield from alone(path, f"thread {row['id']}", read)
+    if changed is not None:
+        yield changed.read()
 
 
-def _row(path: str, row: JsonObject) -> Iterator[Event]:
-    thread = _thread(bytes.fromhex(str(row["data"])), str(row["data_type"]))
+def _row(database: Database, path: str, row: JsonObject) -> Iterator[Event]:
+    # `hex`: a row's blob would come as text.
+    data = next(database.rows("SELECT hex(data) AS data FROM threads WHERE id = ?", row["id"]))["data"]
+    thread = _thread(bytes.fromhex(str(data)), str(row["data_type"]))
     if isinstance(thread, str):
         yield SkippedLine(path, None, f"thread {row['id']}: {thread}")
     else:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import agent_host, durable, footprint, reading, start, ways
+from tests.bench import agent_host, durable, following, footprint, reading, start, ways
 from tests.bench.measure import FULL, QUICK, SMOKE, Row, Scale
 
 
@@ -49,6 +49,7 @@ BENCHES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "idle": footprint.idle,
     "disk": footprint.disk,
     "windows": agent_host.windows,
+    "follow": following.growing,
 }
 BEGIN, END = "<!-- tests.bench.run: begin -->", "<!-- tests.bench.run: end -->"
 _HEAD = "| | what | sessiond | against | ratio: median (lowest to highest) | aim | reached | load |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from sessiond.errors import TooLarge
-from sessiond.importers import changed_rows
+from sessiond.importers import changed_rows, row_tables
 from sessiond.importers.changed_rows import is_due
 from sessiond.importers.opencode import OpenCode
 from sessiond.importers.record import MessageRecord, RowsRead, Same, SessionStart, Unknown, open_source
@@ -148,8 +148,9 @@ def tool(tmp_path: Path) -> Iterator[Tool]:
 class Following:
     """A service that follows one database. `whole`: it always reads all of it."""
 
-    def __init__(self, home: Path, *, whole: bool = False) -> None:
+    def __init__(self, home: Path, tool: str = "opencode", *, whole: bool = False) -> None:
         self.served = Served(home, str(home.parent / f"{home.name}.db"))
+        self._tool = tool
         self._whole = whole
 
     async def start(self) -> Following:
@@ -162,7 +163,7 @@ class Following:
     async def bring(self, path: Path) -> list[str]:
         if self._whole:
             self.kept.rows.clear()
-        return await self.sources.bring(str(path), "opencode")
+        return await self.sources.bring(str(path), self._tool)
 
 
 def read(tool: Tool, before: RowsRead | None = None) -> tuple[list[str], list[str], RowsRead]:
@@ -191,7 +192,7 @@ def test_only_what_changed_is_read(tool: Tool) -> None:
 @pytest.fixture
 def short_tails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the last two rows of a table are looked at each time."""
-    monkeypatch.setattr(changed_rows, "_TAIL_ROWS", 2)
+    monkeypatch.setattr(row_tables, "_TAIL_ROWS", 2)
 
 
 @pytest.mark.usefixtures("short_tails")
@@ -227,6 +228,20 @@ def test_rows_that_have_other_numbers_are_all_looked_at(tool: Tool) -> None:
     tool.run("UPDATE part SET rowid = 2 WHERE session_id = ?", third)
     tool.run("INSERT INTO part SELECT 'prt_new', message_id, session_id, ?, ?, data FROM part WHERE rowid = 1", T0, T0)
     assert read(tool, kept)[0] == [first, second, third]
+
+
+@pytest.mark.usefixtures("short_tails")
+def test_rows_in_the_place_of_those_that_were_looked_at_are_others(tool: Tool) -> None:
+    first, second = tool.session(), tool.session()
+    tool.message(first)
+    parts = [tool.message(second) for _ in range(3)]
+    kept = read(tool)[2]
+    for part in parts:
+        tool.run("DELETE FROM part WHERE id = ?", part)
+    again = "INSERT INTO part SELECT ?, message_id, ?, ?, ?, data FROM part WHERE rowid = 1"
+    for key, session in (("prt_x", first), ("prt_y", second), ("prt_z", second)):
+        tool.run(again, key, session, T0, T0)
+    assert read(tool, kept)[0] == [first, second]
 
 
 @pytest.mark.usefixtures("short_tails")
@@ -385,7 +400,7 @@ async def test_it_counts_as_read_although_nothing_in_it_changed(tmp_path: Path, 
 @pytest.mark.parametrize("tail", [256, 2])
 async def test_random_lives(tmp_path: Path, seed: int, tail: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With short tails, and all rows looked at whenever the tool pauses."""
-    monkeypatch.setattr(changed_rows, "_TAIL_ROWS", tail)
+    monkeypatch.setattr(row_tables, "_TAIL_ROWS", tail)
     monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
     monkeypatch.setattr(changed_rows, "_LEISURE", 0)
     chance = random.Random(f"{seed} {SEED}")

@@ -3766,7 +3766,7 @@ MUTATIONS = [
     # Only what changed in a database is read
     Planted(
         "what is written twice in a millisecond is read once",
-        "importers/changed_rows.py::ChangedRows._is_settled",
+        "importers/row_tables.py::TimedRows._is_settled",
         "_PLAUSIBLE_MS < at < self._settled",
         "_PLAUSIBLE_MS < at",
         ("tests/importers/test_changed_rows.py", "-k", "just_now"),
@@ -3863,18 +3863,46 @@ MUTATIONS = [
         ("tests/importers/test_changed_rows.py", "-k", "at_once"),
     ),
     Planted(
+        "rows that were numbered anew are taken for the old ones",
+        "importers/changed_rows.py::_has_any_of",
+        "there[place][0] == row[0]",
+        "True",
+        ("tests/importers/test_changed_rows.py", "-k", "in_the_place"),
+    ),
+    Planted(
+        "all rows are looked at whenever the last one was written again",
+        "importers/changed_rows.py::ChangedRows._moved_at_ends",
+        "not _has_any_of(there, known)",
+        "max(known) not in there",
+        ("tests/importers/test_changed_rows_of_tools.py", "-k", "another_one_each_time"),
+    ),
+    Planted(
+        "a row that says something else at the end of its table is the same",
+        "importers/row_tables.py::ContentRows.tail",
+        "digest_of(content)",
+        "None",
+        ("tests/importers/test_changed_rows_of_tools.py", "-k", "only_what_changed and crush"),
+    ),
+    Planted(
+        "rows that say something else are the same at leisure",
+        "importers/row_tables.py::ContentRows.sums",
+        "digest_of([place, *content])",
+        "digest_of(place)",
+        ("tests/importers/test_changed_rows_of_tools.py", "-k", "at_leisure"),
+    ),
+    Planted(
+        "the bubbles of a conversation in Cursor's database are nobody's",
+        "importers/cursor.py::_rows",
+        "of=lambda key: ('(key >= ? AND key < ?) OR key = ?', [f'bubbleId:{key}:', f'bubbleId:{key};', _COMPOSER + key])",
+        "of=lambda key: ('key = ?', [_COMPOSER + key])",
+        ("tests/importers/test_changed_rows_of_tools.py", "-k", "at_leisure"),
+    ),
+    Planted(
         "a row that was removed at the end of a table changes no session",
         "importers/changed_rows.py::ChangedRows._moved_at_ends",
         "for row in (known.get(place), there.get(place)) if row",
         "for row in (there.get(place),) if row",
         ("tests/importers/test_changed_rows.py", "-k", "random_lives"),
-    ),
-    Planted(
-        "rows that were numbered anew are taken for the old ones",
-        "importers/changed_rows.py::ChangedRows._moved_at_ends",
-        "if last is not None and (last not in there or there[last][0] != known[last][0]):",
-        "if False:",
-        ("tests/importers/test_changed_rows.py", "-k", "other_numbers"),
     ),
     Planted(
         "a row that was written again is the same",
