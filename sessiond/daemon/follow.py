@@ -55,6 +55,8 @@ twice as long.
 """
 _LONGEST_RETRY_S = 300.0
 _REST = 2.0
+_READ_IN = 1000
+"""Of how many files it is known in which version they were read."""
 _STATUS_S = 0.5
 """How long a status waits for the sizes of files at a place."""
 _LARGE = 4 * MIB
@@ -99,6 +101,8 @@ class _Waiting(msgspec.Struct):
     place: Place
     due: float
     """Time of the loop."""
+    told: bool = True
+    """Whether it is read because the system told of a write, and for no other reason."""
 
 
 class Follower:
@@ -115,6 +119,10 @@ class Follower:
         """When a file that was read may be read again."""
         self._marks: dict[str, str | None] = {}
         """Versions of files that are polled."""
+        self._read_in: dict[str, str | None] = {}
+        """The versions in which files were last read, whatever came of it."""
+        self._again: dict[str, float] = {}
+        """When a file that failed is read again (time of the loop)."""
         self._busy: dict[str, Place] = {}
         self._since: dict[str, float] = {}
         """Since when a file is to be read (time of the loop)."""
@@ -302,11 +310,11 @@ class Follower:
         for path in paths:
             for place in self._places.values():
                 if place.covers(path):
-                    self._note(place, [path])
+                    self._note(place, [path], told=False)
 
     # Hints
 
-    def _note(self, place: Place, paths: Iterable[str]) -> None:
+    def _note(self, place: Place, paths: Iterable[str], *, told: bool = True) -> None:
         for path in paths:
             for side in _SIDES:
                 path = path.removesuffix(side)  # noqa: PLW2901, the file that it belongs to
@@ -316,7 +324,7 @@ class Follower:
                 due = max(now + _GATHER_S, self._rested.pop(path, 0.0))
                 waiting = self._hinted.get(path)
                 if waiting is None or due < waiting.due:  # it may have failed, and waits for longer
-                    self._hinted[path] = _Waiting(place, due)
+                    self._hinted[path] = _Waiting(place, due, told)
         self._spawn(self._wake())
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -337,15 +345,18 @@ class Follower:
 
     async def _read(self, *, small: bool) -> None:
         while True:
-            path, place = await self._next(small=small)
+            path, place, told = await self._next(small=small)
             began = asyncio.get_running_loop().time()
             try:
-                await self._take(path, place, small=small)
+                if not await self._is_old_news(path, told=told):
+                    await self._take(path, place, small=small)
+                    self._passed(path, place)
+                elif path in self._again:
+                    self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))
             except Exception as error:  # the other files follow
-                due = asyncio.get_running_loop().time() + self._failing(path, place, error)
-                self._hinted.setdefault(path, _Waiting(place, due))
+                self._again[path] = asyncio.get_running_loop().time() + self._failing(path, place, error)
+                self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))
             else:
-                self._passed(path, place)
                 if path in self._hinted:  # it was written meanwhile
                     self._since[path] = began
                 elif path not in self._behind:
@@ -354,8 +365,18 @@ class Follower:
                 del self._busy[path]
             await self._wake()
 
-    async def _next(self, *, small: bool) -> tuple[str, Place]:
-        """The next file to read, now taken by the caller."""
+    async def _is_old_news(self, path: str, *, told: bool) -> bool:
+        """Whether the system `told` of nothing new: reading a database touches its log."""
+        mark = (await FOLLOWING.run(_marks, [path]))[path]
+        if told and mark is not None and mark == self._read_in.get(path):
+            return True
+        self._read_in[path] = mark
+        if len(self._read_in) > _READ_IN:
+            del self._read_in[next(iter(self._read_in))]
+        return False
+
+    async def _next(self, *, small: bool) -> tuple[str, Place, bool]:
+        """The next file to read, now taken by the caller, and whether only the system told of it."""
         async with self._work:
             while True:
                 now = asyncio.get_running_loop().time()
@@ -363,15 +384,15 @@ class Follower:
                 for path, one in free.items():
                     if one.due <= now:
                         del self._hinted[path]
-                        self._behind.pop(path, None)
+                        told = self._behind.pop(path, None) is None and one.told
                         self._busy[path] = one.place
-                        return path, one.place
+                        return path, one.place, told
                 if not small:
                     for path, place in self._behind.items():
                         if path not in self._busy:
                             del self._behind[path]
                             self._busy[path] = place
-                            return path, place
+                            return path, place, False
                 pause = min((one.due for one in free.values()), default=None)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(None if pause is None else max(pause - now, 0.001)):
@@ -421,6 +442,7 @@ class Follower:
     def _passed(self, path: str, place: Place) -> None:
         place.failed.passed(path)
         self._pauses.pop(path, None)
+        self._again.pop(path, None)
 
 
 def _newest_first(path: str) -> list[str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond.model.values import timestamp
+from tests.importers.opencode_tables import SCHEMA
 from tests.importers.test_agents_of_today import gemini
 from tests.importers.test_kept_output import OUTPUT, kept, transcript
 from tests.importers.test_kept_output import shown as preview
@@ -93,6 +96,30 @@ def test_a_message_is_live_in_a_client_within_a_second(shell: Shell, user_home: 
             heard.append(time.monotonic() - before)
             time.sleep(0.1)
     assert sorted(heard)[len(heard) // 2] < 1.0, heard
+
+
+def test_a_database_that_its_tool_has_open_is_read_once(shell: Shell, user_home: Path) -> None:
+    """Reading it touches its log. It has no sessions, or rows that cannot be read, or is not that tool's at all."""
+    folder = user_home / ".local" / "share" / "opencode"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "opencode.db")) as db:
+        db.executescript(SCHEMA)
+        shell.write_config(ON)
+        with shell.client() as client:
+
+            def reading() -> float:
+                places = client.call("daemon/follow")["places"]
+                return sum(float(one["readingSeconds"]) for one in places if one["tool"] == "opencode")
+
+            wait_until(lambda: reading() > 0)
+            for change in ("", "CREATE TABLE other (id TEXT)", "ALTER TABLE message DROP COLUMN data"):
+                before = reading()
+                db.executescript(change)
+                wait_until(lambda before=before, change=change: not change or reading() > before)
+                time.sleep(0.5)
+                rest = reading()
+                time.sleep(0.5)
+                assert reading() == rest, change
 
 
 def test_tools_are_named_in_the_configuration(shell: Shell, user_home: Path) -> None:

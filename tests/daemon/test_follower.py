@@ -278,6 +278,40 @@ async def test_a_large_file_that_is_read_on_does_not_wait(
     await until(lambda: "known.jsonl" in importing.brought)
 
 
+async def test_a_file_that_is_only_touched_is_not_read(user_home: Path, started: Started) -> None:
+    """Reading a database closes its log, as one who has written to it does; the system tells of both."""
+    folder = place(user_home)
+    (folder / "one.jsonl").write_text("{}")
+    _, importing = await started()
+    await until(lambda: importing.brought == ["one.jsonl"])
+    for _ in range(3):
+        os.close(os.open(folder / "one.jsonl", os.O_RDWR))
+        await asyncio.sleep(0.2)
+    assert importing.brought == ["one.jsonl"]
+    (folder / "one.jsonl").write_text("{}{}")
+    await until(lambda: importing.brought == ["one.jsonl"] * 2)
+
+
+async def test_a_file_that_failed_and_is_only_touched_waits(
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read again when it would have been, or as soon as it is written."""
+    monkeypatch.setattr(follow, "_RETRY_S", 1.0)
+    folder = place(user_home)
+    (folder / "one.jsonl").write_text("{}")
+    follower, importing = await started()
+    importing.fails = 2
+    await until(lambda: importing.fails == 1)
+    for _ in range(2):
+        os.close(os.open(folder / "one.jsonl", os.O_RDWR))
+        await asyncio.sleep(0.2)
+    assert importing.fails == 1
+    assert "the disk is full" in str(follower.status()[0].problem)
+    await until(lambda: importing.fails == 0)
+    (folder / "one.jsonl").write_text("{}{}")
+    await until(lambda: importing.brought == ["one.jsonl"] * 3)
+
+
 async def test_a_file_that_was_changed_in_place_is_read(
     user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2965,8 +2965,8 @@ MUTATIONS = [
     Planted(
         "a followed file that fails is forgotten",
         "daemon/follow.py::Follower._read",
-        "self._hinted.setdefault(path, _Waiting(place, due))",
-        "",
+        "except Exception as error:\n    self._again[path] = asyncio.get_running_loop().time() + self._failing(path, place, error)\n    self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))",
+        "except Exception as error:\n    self._failing(path, place, error)",
         ("tests/daemon/test_follower.py", "-k", "whatever_fails"),
     ),
     Planted(
@@ -3861,6 +3861,27 @@ MUTATIONS = [
         "or path in self._sources.rows",
         "",
         ("tests/importers/test_changed_rows.py", "-k", "at_once"),
+    ),
+    Planted(
+        "a database is read again because it was read",
+        "daemon/follow.py::Follower._is_old_news",
+        "if told and mark is not None and mark == self._read_in.get(path):",
+        "if False:",
+        ("tests/daemon/test_follower.py", "-k", "only_touched"),
+    ),
+    Planted(
+        "a file that failed is not tried again once its log is touched",
+        "daemon/follow.py::Follower._read",
+        "elif path in self._again:",
+        "elif False:",
+        ("tests/daemon/test_follower.py", "-k", "failed_and_is_only_touched"),
+    ),
+    Planted(
+        "a file that was changed in place is old news",
+        "daemon/follow.py::Follower._note_changed",
+        "self._note(place, [path], told=False)",
+        "self._note(place, [path])",
+        ("tests/daemon/test_follower.py", "-k", "changed_in_place"),
     ),
     Planted(
         "rows that were numbered anew are taken for the old ones",
