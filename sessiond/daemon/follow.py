@@ -324,7 +324,8 @@ class Follower:
                 due = max(now + _GATHER_S, self._rested.pop(path, 0.0))
                 waiting = self._hinted.get(path)
                 if waiting is None or due < waiting.due:  # it may have failed, and waits for longer
-                    self._hinted[path] = _Waiting(place, due, told)
+                    only_told = told and (waiting is None or waiting.told or path in self._again)
+                    self._hinted[path] = _Waiting(place, due, only_told)
         self._spawn(self._wake())
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -9,6 +9,10 @@ all rows are looked at.
 
 What tells one version of a row from another is a matter of its table (`row_tables`): a time, or all that the row says. What was
 written just now, in a table with times, counts as changed the next time.
+
+A session that changed is read whole, or, if it was read before and only rows near its end changed, from there on (`RowsEnd`).
+What is then known of all its rows is what was known before, and the difference that shows at the ends of the tables: so what
+changed further up still differs when all rows are looked at.
 """
 
 from __future__ import annotations
@@ -22,13 +26,15 @@ from typing import Any, Protocol, runtime_checkable
 
 from sessiond.importers.database import Database
 from sessiond.importers.draft import SessionDraft
-from sessiond.importers.record import Event, Importer, Opener, RowsRead, Same, TailRow, digest_of
-from sessiond.importers.row_tables import RowTable
+from sessiond.importers.record import Event, Importer, Opener, RowsEnd, RowsRead, RowSums, Same, TailRow, digest_of
+from sessiond.importers.row_tables import RowTable, Sum
 from sessiond.model.values import JsonObject
 
 _AT_REST_S = 2.0
 _LEISURE = 100
 """All rows are looked at for one hundredth of the time."""
+_ENDS = 64
+"""Sessions that are read on."""
 
 
 @runtime_checkable
@@ -83,12 +89,14 @@ class ChangedRows:
         self._newest = before.newest if before is not None else ""
         self._last = before if before is not None and before.file == self._file else None
         self._before = self._last.sessions if self._last is not None else {}
+        self._ends_before = self._last.ends if self._last is not None else {}
         self._known_tails = self._last.tails if self._last is not None else {}
-        self._sums: dict[str, list[Any]] = defaultdict(list)
-        """By session, of all its rows."""
+        self._sums: dict[str, dict[str, list[int]]] = defaultdict(dict)
+        """By session and table, of all rows that were looked at."""
         self._hot: set[str] = set()
         """Sessions with rows whose times do not tell their versions."""
-        self._sessions: dict[str, tuple[bytes, bytes]] = {}
+        self._sessions: dict[str, tuple[bytes, RowSums]] = {}
+        self._ends: dict[str, RowsEnd] = {}
         self._tails = {table.name: self._tail(table) for table in self._tables}
         self._moved = self._moved_at_ends()
         """The sessions that changed at the ends of the tables. None: all rows are looked at instead."""
@@ -105,21 +113,26 @@ class ChangedRows:
 
     def _moved_at_ends(self) -> set[str] | None:
         moved: set[str] = set()
-        for table, there in self._tails.items():
-            known = self._known_tails.get(table)
-            if known is None:
+        for table in self._tables:
+            known = self._known_tails.get(table.name)
+            if known is None or (known and not _has_any_of(self._tails[table.name], known)):
                 return None
-            if known and not _has_any_of(there, known):
-                return None
-            changed = [place for place in {*known, *there} if known.get(place) != there.get(place)]
-            moved |= {row[1] for place in changed for row in (known.get(place), there.get(place)) if row is not None}
+            moved |= {row[1] for _, rows in self._changes(table.name) for row in rows if row is not None}
         return moved
+
+    def _changes(self, table: str) -> Iterator[tuple[int, tuple[TailRow | None, TailRow | None]]]:
+        """The places at a table's end with other rows than before: what was there, and what is."""
+        known, there = self._known_tails[table], self._tails[table]
+        for place in {*known, *there}:
+            before, now = known.get(place), there.get(place)
+            if before != now:
+                yield place, (before, now)
 
     def _look(self, session_id: str | None = None) -> None:
         """Look at all rows, or at those of one session."""
         for table in self._tables:
             for found in table.sums(self._database, session_id):
-                self._sums[found.session_id].append(found.digest)
+                self._sums[found.session_id][table.name] = found.kept
                 if not found.settled:
                     self._hot.add(found.session_id)
 
@@ -129,39 +142,102 @@ class ChangedRows:
         if before is None or before[0] != digest_of(session) or self._has_other_rows(session_id, before[1]):
             return False
         self._sessions[session_id] = before
+        if session_id in self._ends_before:
+            self._ends[session_id] = self._ends_before[session_id]
         return True
 
-    def _has_other_rows(self, session_id: str, before: bytes) -> bool:
+    def _has_other_rows(self, session_id: str, before: RowSums) -> bool:
         if self._moved is not None:
             return session_id in self._moved
-        return session_id in self._hot or before != self._digest(session_id)
+        return session_id in self._hot or before != self._sums_of(session_id)
 
-    def note(self, session_id: str, session: JsonObject) -> None:
-        """The session was read. Keeps what tells next time whether it has changed, unless it is still being written."""
+    # Reading on
+
+    @property
+    def keeps_ends(self) -> bool:
+        """Whether sessions that are read now are changing."""
+        return self._moved is not None
+
+    def end(self, session_id: str) -> RowsEnd | None:
+        """Where a session may be read on, if nothing further up shows: see `added`."""
+        end = self._ends_before.get(session_id)
+        if end is None or end.last is None:
+            return None
+        return end if self._moved is not None or end.sums == self._sums_of(session_id) else None
+
+    def added(self, session_id: str) -> list[tuple[str, Any]] | None:
+        """Table and id of the session's rows at the ends of the tables that are new or changed. None: one was removed."""
+        found: list[tuple[str, Any]] = []
+        for table in self._tables if self._moved is not None else ():
+            for _, (before, now) in self._changes(table.name):
+                if before is not None and before[1] == session_id and (now is None or now[:2] != before[:2]):
+                    return None
+                if now is not None and now[1] == session_id:
+                    found.append((table.name, now[0]))
+        return found
+
+    def _grown(self, session_id: str, sums: RowSums) -> RowSums | None:
+        """The sums with what shows at the ends of the tables. None if that cannot be told."""
+        grown: RowSums = []
+        for table, kept in zip(self._tables, sums, strict=True):
+            count, places, versions = kept
+            summed = Sum(session_id, count, places, versions)
+            for place, rows in self._changes(table.name) if self._moved is not None else ():
+                for row, times in zip(rows, (-1, 1), strict=True):
+                    if row is not None and row[1] == session_id:
+                        if row[2] is None:
+                            return None
+                        summed.add(place, row[2], times=times)
+            grown.append(summed.kept)
+        return grown
+
+    # What was read
+
+    def note(self, session_id: str, session: JsonObject, end: RowsEnd | None = None) -> None:
+        """The session was read whole. Keeps what tells next time whether it has changed, unless it is still being written. `end`: where
+        it can be read on.
+        """
         if self._moved is not None:
-            if not all(
-                table.is_settled(row)
-                for table in self._tables
-                for row in self._tails[table.name].values()
-                if row[1] == session_id
-            ):
-                return
             self._look(session_id)
-        if session_id not in self._hot:
-            self._sessions[session_id] = digest_of(session), self._digest(session_id)
+        self._keep(session_id, session, self._sums_of(session_id), end)
 
-    def _digest(self, session_id: str) -> bytes:
-        return digest_of(self._sums.get(session_id, []))
+    def note_end(self, session_id: str, session: JsonObject, end: RowsEnd) -> None:
+        """The same for a session that was read on. `end.sums`: as they were before."""
+        sums = self._grown(session_id, end.sums)
+        if sums is not None:
+            self._keep(session_id, session, sums, end)
+
+    def _keep(self, session_id: str, session: JsonObject, sums: RowSums, end: RowsEnd | None) -> None:
+        if session_id not in self._hot and self._rests(session_id):
+            self._sessions[session_id] = digest_of(session), sums
+        if end is not None:
+            end.sums = sums
+            self._ends[session_id] = end
+
+    def _rests(self, session_id: str) -> bool:
+        """Whether its rows at the ends of the tables tell their versions."""
+        return all(
+            table.is_settled(row[2])
+            for table in self._tables
+            for row in self._tails[table.name].values()
+            if row[1] == session_id
+        )
+
+    def _sums_of(self, session_id: str) -> RowSums:
+        found = self._sums.get(session_id, {})
+        return [found.get(table.name, [0, 0, 0]) for table in self._tables]
 
     def read(self) -> RowsRead:
         """For the next time."""
         tails = {table.name: _last(self._tails[table.name], table.tail_rows) for table in self._tables}
+        ends = dict(list(self._ends.items())[-_ENDS:])
         now = time.monotonic()
         if self._last is not None and self._moved is not None:
             whole_at, whole = self._last.whole_at_s, self._last.whole_s
         else:
             whole_at, whole = now, self._took
-        return RowsRead(self._file, self._sessions, self._newest, tails, self._moved is not None, now, whole_at, whole)
+        partial = self._moved is not None
+        return RowsRead(self._file, self._sessions, self._newest, tails, partial, now, whole_at, whole, ends)
 
 
 def _has_any_of(there: dict[int, TailRow], known: dict[int, TailRow]) -> bool:

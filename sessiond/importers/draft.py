@@ -6,6 +6,7 @@ Holds ids and hashes, never texts.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -131,15 +132,33 @@ class SessionDraft:
         self._unknown: dict[str, int] = {}
 
     def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
-        """The start of the session. `info`: SessionInfo's wire fields; those that are None are left out."""
+        """The start of the session, or, of one that is read on, what it is now. `info`: SessionInfo's wire fields; those that are None
+        are left out.
+        """
         source = {"tool": self.tool, "path": self.path, "id": self.source_id}
         known = {key: value for key, value in info.items() if value is not None}
         known["metadata"] = {**_apart(metadata), "source": source}
         self._known = _clean_info(known)
+        if not self.started:
+            self.last_time = self.last_time or self._known.get("createdAt")
+            self.model = self._known.get("model")
         self.started = True
-        self.last_time = self.last_time or self._known.get("createdAt")
-        self.model = self._known.get("model")
         return SessionStart(self.source_id, self.suggested_id, self._known)
+
+    def known(self, key: str) -> Any:
+        """What was said of the session at its start."""
+        return self._known.get(key)
+
+    def copied(self) -> SessionDraft:
+        """A draft that goes on from here, and leaves this one as it is."""
+        twin = copy.copy(self)
+        twin._seen, twin._repeats, twin._guessed = Table(self._seen), Table(self._repeats), Table(self._guessed)
+        twin._records, twin._first_words, twin._unknown = (
+            list(self._records),
+            dict(self._first_words),
+            dict(self._unknown),
+        )
+        return twin
 
     def has(self, message_id: str) -> bool:
         return message_id in self._seen

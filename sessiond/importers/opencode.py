@@ -5,8 +5,9 @@ and result are one part. Since opencode 2 also with `session_v2` and `session_me
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import msgspec
@@ -21,12 +22,19 @@ from sessiond.importers.kept_output import KEY, OPENCODE_FOLDER, KeptOutputs
 from sessiond.importers.opencode_files import exported, stored, stored_in
 from sessiond.importers.opencode_message import message_of
 from sessiond.importers.opencode_v2 import Forks, Form, form_of
-from sessiond.importers.record import Event, Ignored, Opener, RowsRead, Same
-from sessiond.importers.row_tables import TimedRows
+from sessiond.importers.record import Continued, Ending, Event, Ignored, Opener, RowsEnd, RowsRead, Same, SessionStart
+from sessiond.importers.row_tables import TimedRows, is_settled
 from sessiond.importers.source_file import mapped, parent_of, word
 from sessiond.model.values import JsonObject
 
 _SESSION_USED = frozenset({"id", "parent_id", "title", "directory", "time_created", "time_updated"})
+_MESSAGES = "message"
+_ORDER = {_MESSAGES: "time_created, id", opencode_v2.MESSAGES: "seq, id"}
+"""Of the rows of a session."""
+_FOR_MESSAGES = ("createdAt", "model")
+"""Of what a session says of itself: what its messages may take over."""
+_LATEST = 16
+"""Messages at the end of a session that are read again when it is read on."""
 _SESSIONS = ("session", "session_v2")
 """The tables of sessions, older first. The betas of opencode 2 wrote their messages for `session`."""
 
@@ -112,6 +120,7 @@ class _Tables:
         self._alone = True
         """Whether the session that is being read depends on nothing but its rows."""
         self._silent: Counter[str] = Counter()
+        self._clock = time.time() * 1000
 
     def _came_from(self) -> dict[str, str]:
         forked = [table for table in self._tables if "fork_session_id" in self._database.columns(table)]
@@ -127,8 +136,8 @@ class _Tables:
 
     def read_changed(self, before: RowsRead | None) -> Iterator[Event]:
         self._require()
-        names = ["message", "part"] * self._has_old + [opencode_v2.MESSAGES] * self._has_new
-        changed = changed_rows(self._database, self._path, map(TimedRows, names), before)
+        names = [_MESSAGES, "part"] * self._has_old + [opencode_v2.MESSAGES] * self._has_new
+        changed = changed_rows(self._database, self._path, [TimedRows(name, self._clock) for name in names], before)
         if changed is None:  # of an older opencode
             yield from self.read()
             return
@@ -137,16 +146,89 @@ class _Tables:
             if changed.is_same(session_id, session):
                 yield Same(session_id, SessionDraft(OpenCode.name, self._path, session_id).suggested_id)
                 continue
-            yield from alone(self._path, f"session {session_id}", self._noted(session, changed))
+            yield from alone(self._path, f"session {session_id}", self._changed(session, changed))
         yield from self._ignored()
         yield changed.read()
 
-    def _noted(self, session: JsonObject, changed: ChangedRows) -> Iterator[Event]:
+    def _changed(self, session: JsonObject, changed: ChangedRows) -> Iterator[Event]:
+        """A session that is not what it was: from where its messages may be others, or whole."""
         session_id = str(session["id"])
         self._alone = session_id not in self._origins
-        yield from self._session(session)
-        if self._alone:
-            changed.note(session_id, session)
+        before = changed.end(session_id)
+        draft = None if before is None else before.draft.copied()
+        if before is None or draft is None or not self._goes_on(before, draft, session, changed):
+            end = yield from self._session(session, keeps=changed.keeps_ends)
+            if self._alone:
+                changed.note(session_id, session, end)
+            return
+        yield Continued(session_id, draft.suggested_id, self._start(draft, session).info)
+        end = yield from self._from(draft, before, keeps=True)
+        yield from draft.end()
+        if self._alone and end is not None:
+            changed.note_end(session_id, session, end)
+
+    def _goes_on(self, end: RowsEnd, draft: SessionDraft, session: JsonObject, changed: ChangedRows) -> bool:
+        """Whether all that changed in a session is behind `end`. `draft`: a copy of its own."""
+        table, added = self._only_table(draft.source_id), changed.added(draft.source_id)
+        if end.after[0] != table or not self._is_behind(end, added):
+            return False
+        self._start(draft, session)
+        return all(draft.known(key) == end.draft.known(key) for key in _FOR_MESSAGES)
+
+    def _only_table(self, session_id: str) -> str | None:
+        """The table with all messages of a session. None: they are in two, or nowhere yet."""
+        names = [_MESSAGES] * self._has_old + [opencode_v2.MESSAGES] * self._has_new
+        found = [name for name in names if next(self._rows(name, session_id, "LIMIT 1"), None) is not None]
+        return found[0] if len(found) == 1 else None
+
+    def _is_behind(self, end: RowsEnd, added: list[tuple[str, Any]] | None) -> bool:
+        """Whether these rows, by table and id, say something only of messages after `end`."""
+        table, *place = end.after
+        if added is None or not place:
+            return added is not None
+        later = f"rowid >= ? AND ({_ORDER[table]}) > (?, ?) AS later"
+        of_part = f"SELECT {later} FROM {table} WHERE id = (SELECT message_id FROM part WHERE id = ?)"  # noqa: S608  # constants
+        for name, row_id in added:
+            query = of_part if name == "part" else f"SELECT {later} FROM {table} WHERE id = ?"  # noqa: S608
+            if not all(row["later"] for row in self._database.rows(query, *place, row_id)):
+                return False
+        return True
+
+    def _from(self, draft: SessionDraft, end: RowsEnd, *, keeps: bool) -> Generator[Event, None, RowsEnd | None]:
+        """The messages after `end`, in a draft that is there. Returns where it can be read on next time, if that is to be kept: before
+        the last messages, and before those that were written just now.
+        """
+        table, *place = end.after
+        # The place alone would do; without the number, all rows of the session are looked at for their places.
+        later = f"AND rowid >= ? AND ({_ORDER[table]}) > (?, ?)" if place else ""
+        where, values = f"FROM {table} WHERE session_id = ? {later}", (draft.source_id, *place)
+        latest = next(self._database.rows(f"SELECT count(*) AS count {where}", *values))["count"] - _LATEST
+        number = "rowid AS place, " * keeps  # which not every table has
+        rows = self._database.rows(f"SELECT {number}* {where} ORDER BY {_ORDER[table]}", *values)
+        kept: RowsEnd | None = None
+        numbers: list[int] = []
+        for nth, row in enumerate(rows):
+            if keeps and kept is None and (nth >= latest or not self._is_settled(table, row)):
+                kept = RowsEnd((), draft.copied(), end.sums)
+                before = place
+                yield Ending()
+            if kept is not None:
+                numbers.append(row["place"])
+            one = _Row(None, row, None) if table == _MESSAGES else _Row(None, None, row)
+            yield from alone(self._path, f"message {row['id']}", self._message(draft, one))
+            place = [0, *(row[column] for column in _ORDER[table].split(", "))]
+        if kept is None or None in before:
+            return None
+        kept.after = (table, min(numbers), *before[1:]) if before else (table,)
+        return kept
+
+    def _is_settled(self, table: str, row: JsonObject) -> bool:
+        """Whether the times of a message and of its parts tell their versions."""
+        times = [row["time_updated"]]
+        if table == _MESSAGES:
+            parts = self._database.rows("SELECT time_updated FROM part WHERE message_id = ?", row["id"])
+            times += [part["time_updated"] for part in parts]
+        return all(is_settled(time, self._clock) for time in times)
 
     def _require(self) -> None:
         if not self._tables:
@@ -171,24 +253,20 @@ class _Tables:
             rows = [row for query in queries for row in self._database.rows(query, found["id"])]
             yield max(reversed(rows), key=lambda row: _number(row.get("time_updated")))
 
-    def _session(self, session: JsonObject) -> Iterator[Event]:
+    def _session(self, session: JsonObject, *, keeps: bool = False) -> Generator[Event, None, RowsEnd | None]:
+        """All of it. Returns as `_from`."""
         draft = SessionDraft(OpenCode.name, self._path, str(session["id"]))
         yield self._start(draft, session)
-        old = next(self._rows("message", session["id"], "LIMIT 1"), None) if self._has_old else None
-        new = next(self._rows(opencode_v2.MESSAGES, session["id"], "LIMIT 1"), None) if self._has_new else None
-        if old is not None and new is not None:
-            rows: Iterable[_Row] = yield from self._put_together(session["id"])
-        elif new is not None:
-            rows = (
-                _Row(None, None, row) for row in self._rows(opencode_v2.MESSAGES, session["id"], "ORDER BY seq, id")
-            )
+        table, end = self._only_table(draft.source_id), None
+        if table is not None:
+            end = yield from self._from(draft, RowsEnd((table,), draft, []), keeps=keeps)
         else:
-            rows = (_Row(None, row, None) for row in self._old_rows(session["id"]))
-        for row in rows:
-            yield from alone(self._path, f"message {row.id}", self._message(draft, row))
+            for row in (yield from self._put_together(draft.source_id)):
+                yield from alone(self._path, f"message {row.id}", self._message(draft, row))
         yield from draft.end()
+        return end
 
-    def _start(self, draft: SessionDraft, session: JsonObject) -> Event:
+    def _start(self, draft: SessionDraft, session: JsonObject) -> SessionStart:
         rest = {
             key: from_json(value)
             for key, value in session.items()
@@ -244,9 +322,9 @@ class _Tables:
     def _put_together(self, session_id: Any) -> Generator[Event, None, list[_Row]]:
         """The messages of both generations, each once: in the order of the newer, and those that only the older has by time."""
         both = _Both()
-        for row in self._old_rows(session_id):
+        for row in self._rows(_MESSAGES, session_id, f"ORDER BY {_ORDER[_MESSAGES]}") if self._has_old else ():
             yield from alone(self._path, f"message {row['id']}", step(self._take_old, both, row))
-        for row in self._rows(opencode_v2.MESSAGES, session_id, "ORDER BY seq, id"):
+        for row in self._rows(opencode_v2.MESSAGES, session_id, "ORDER BY seq, id") if self._has_new else ():
             yield from alone(self._path, f"message {row['id']}", step(both.take_new, row))
         return _merged(both.old, both.new)
 
@@ -266,9 +344,6 @@ class _Tables:
         found = self._database.rows("SELECT * FROM part WHERE message_id = ? ORDER BY id", row["id"])
         parts = [(str(part["id"]), from_json(part["data"])) for part in found]
         return Form({**about, "id": row["id"]}, row["time_created"], parts)
-
-    def _old_rows(self, session_id: Any) -> Iterator[JsonObject]:
-        return self._rows("message", session_id, "ORDER BY time_created, id")
 
     def _rows(self, table: str, session_id: Any, rest: str) -> Iterator[JsonObject]:
         query = f"SELECT * FROM {table} WHERE session_id = ? {rest}"  # noqa: S608  # constants

@@ -137,25 +137,51 @@ class Same(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):
     suggested_id: str
 
 
-TailRow: TypeAlias = tuple[Any, str, Any]
-"""Its id, its session's, and when it was last written."""
+class Continued(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
+    """A session of a database that is read on: the messages before its last `RowsEnd` are what they were. `info`: as at its start."""
+
+    source_id: str
+    suggested_id: str
+    info: dict[str, Json]
+
+
+TailRow: TypeAlias = tuple[Any, str, int | None]
+"""Its id, its session's, and its version; None: that cannot be told."""
+RowSums: TypeAlias = list[list[int]]
+"""Of a session: for each table the number of its rows, and the sums of their numbers and of their versions."""
+
+
+class RowsEnd(msgspec.Struct):
+    """Where a session of a database can be read on. `after`: a table, and if it has rows of the session before that, the least number
+    of those after it, and the place of the last one before it in the session's order. `draft`: the SessionDraft as it was there.
+    `sums`: of all rows that were read.
+
+    `last`, `fields`: as in SourceDigest, what it said from there on, and of its fields; None until the session here has it.
+    """
+
+    after: tuple[Any, ...]
+    draft: Any
+    sums: RowSums
+    last: dict[str, bytes] | None = None
+    fields: dict[str, bytes] = {}
 
 
 class RowsRead(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
-    """What tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digests of its own row and
-    of the numbers and times of its rows. `newest`: the time of the newest message, RFC 3339. `tails`: by table, the last rows by
-    their numbers. `partial`: not all rows were looked at. `at_s`, `whole_at_s`: when that was last done, and when all of them were
-    looked at, which took `whole_s` (monotonic, in seconds).
+    """What tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digest of its own row, and
+    its rows. `newest`: the time of the newest message, RFC 3339. `tails`: by table, the last rows by their numbers. `partial`: not
+    all rows were looked at. `at_s`, `whole_at_s`: when that was last done, and when all of them were looked at, which took `whole_s`
+    (monotonic, in seconds). `ends`: of sessions that were read while they changed; never in another process.
     """
 
     file: bytes
-    sessions: dict[str, tuple[bytes, bytes]]
+    sessions: dict[str, tuple[bytes, RowSums]]
     newest: str
     tails: dict[str, dict[int, TailRow]]
     partial: bool
     at_s: float
     whole_at_s: float
     whole_s: float
+    ends: dict[str, RowsEnd] = {}
 
 
 Event: TypeAlias = (
@@ -170,6 +196,7 @@ Event: TypeAlias = (
     | Copied
     | Same
     | RowsRead
+    | Continued
 )
 
 

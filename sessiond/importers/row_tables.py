@@ -6,8 +6,6 @@ content is its version.
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
@@ -22,7 +20,7 @@ before and the second after it was read.
 """
 _PLAUSIBLE_MS = 10**12
 """A smaller time is not in milliseconds."""
-_TAIL_ROWS = 256
+_TAIL_ROWS = 64
 _CONTENT_ROWS = 32
 """How many rows at a table's end are looked at each time. Of the second kind all that they say is read."""
 _FIRST_PLACE = -(2**63)
@@ -30,12 +28,28 @@ _NO_LIMIT = -1
 """In SQL: no limit."""
 
 
+_MASK = 2**40 - 1
+"""Of what is summed: the sums of eight million rows are integers of SQLite."""
+
+
 class Sum(msgspec.Struct):
-    """All rows of a session in one table. `digest`: of anything that can be encoded. `settled`: it tells their versions."""
+    """All rows of a session in one table. `settled`: their versions tell whether they have changed."""
 
     session_id: str
-    digest: list[Any]
+    count: int = 0
+    places: int = 0
+    versions: int = 0
     settled: bool = True
+
+    def add(self, place: int, version: int, *, times: int = 1) -> None:
+        """A row. `times` -1: it is removed."""
+        self.count += times
+        self.places += times * (place & _MASK)
+        self.versions += times * (version & _MASK)
+
+    @property
+    def kept(self) -> list[int]:
+        return [self.count, self.places, self.versions]
 
 
 class RowTable(Protocol):
@@ -57,8 +71,8 @@ class RowTable(Protocol):
     def sums(self, database: Database, session_id: str | None) -> Iterator[Sum]:
         """Of each session with rows, or only of one."""
 
-    def is_settled(self, row: TailRow) -> bool:
-        """Whether the row's version tells whether it has changed."""
+    def is_settled(self, version: Any) -> bool:
+        """Whether a row's version tells whether it has changed."""
 
 
 def _tail_query(columns: str, table: str) -> str:
@@ -72,11 +86,11 @@ def _tail_range(known: Collection[int] | None, most: int) -> tuple[int, int]:
 
 
 class TimedRows:
-    """A table with `id`, `session_id`, and `time_updated` in milliseconds."""
+    """A table with `id`, `session_id`, and `time_updated` in milliseconds. `clock`: the time when it is read, in the same."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: float) -> None:
         self.name = name
-        self._settled = time.time() * 1000 - SETTLED_MS
+        self._clock = clock
 
     @property
     def tail_rows(self) -> int:
@@ -89,24 +103,29 @@ class TimedRows:
     def tail(self, database: Database, known: Collection[int] | None) -> dict[int, TailRow]:
         query = _tail_query("id, session_id, time_updated", self.name)
         rows = database.rows(query, *_tail_range(known, _TAIL_ROWS))
-        return {row["place"]: (row["id"], str(row["session_id"]), row["time_updated"]) for row in rows}
+        return {row["place"]: (row["id"], str(row["session_id"]), _whole(row["time_updated"])) for row in rows}
 
     def sums(self, database: Database, session_id: str | None) -> Iterator[Sum]:
-        sums = "count(*) AS rows, total(rowid) AS places, max(rowid) AS place, total(time_updated) AS times"
+        sums = f"count(*) AS rows, sum(rowid & {_MASK}) AS places, sum(time_updated & {_MASK}) AS times"
         times = "count(time_updated) AS timed, min(time_updated) AS oldest, max(time_updated) AS newest"
         which = "" if session_id is None else "WHERE session_id = ?"
         query = f"SELECT session_id, {sums}, {times} FROM {self.name} {which} GROUP BY session_id"  # noqa: S608  # constants
         for row in database.rows(query, *([] if session_id is None else [session_id])):
-            settled = (
-                row["timed"] == row["rows"] and self._is_settled(row["oldest"]) and self._is_settled(row["newest"])
-            )
-            yield Sum(str(row["session_id"]), [self.name, *row.values()], settled)
+            summed = Sum(str(row["session_id"]), row["rows"], row["places"], row["times"] or 0)
+            summed.settled = row["timed"] == row["rows"] and all(map(self.is_settled, (row["oldest"], row["newest"])))
+            yield summed
 
-    def is_settled(self, row: TailRow) -> bool:
-        return self._is_settled(row[2])
+    def is_settled(self, version: Any) -> bool:
+        return is_settled(version, self._clock)
 
-    def _is_settled(self, at: Any) -> bool:
-        return isinstance(at, int) and _PLAUSIBLE_MS < at < self._settled
+
+def is_settled(time: Any, clock: float) -> bool:
+    """Whether a row's time tells its version. Both in milliseconds since 1970."""
+    return isinstance(time, int) and _PLAUSIBLE_MS < time < clock - SETTLED_MS
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 class ContentRows:
@@ -148,20 +167,23 @@ class ContentRows:
         query = _tail_query(f"{self._key}, {self._session}, {self._content}", self.name)
         found: dict[int, TailRow] = {}
         for place, key, session_id, *content in database.tuples(query, *_tail_range(known, _CONTENT_ROWS)):
-            found[place] = (key, "" if session_id is None else str(session_id), digest_of(content))
+            found[place] = (key, "" if session_id is None else str(session_id), _version(place, content))
         return found
 
     def sums(self, database: Database, session_id: str | None) -> Iterator[Sum]:
         which, values = (self._among, []) if session_id is None else self._of(session_id)
         query = f"SELECT rowid, {self._session}, {self._content} FROM {self.name} WHERE {which}"  # noqa: S608  # constants
-        counts: dict[str, int] = defaultdict(int)
-        sums: dict[str, int] = defaultdict(int)
+        sums: dict[str, Sum] = {}
         for place, session, *content in database.tuples(query, *values):
-            counts[str(session)] += 1
-            sums[str(session)] += int.from_bytes(digest_of([place, *content]), "big")
-        for one, count in counts.items():
-            yield Sum(one, [self.name, count, str(sums[one])])
+            key = str(session)
+            summed = sums.get(key) or sums.setdefault(key, Sum(key))
+            summed.add(place, _version(place, content))
+        yield from sums.values()
 
-    def is_settled(self, row: TailRow) -> bool:
-        del row
+    def is_settled(self, version: Any) -> bool:
+        del version
         return True
+
+
+def _version(place: int, content: list[Any]) -> int:
+    return int.from_bytes(digest_of([place, *content]), "big") & _MASK

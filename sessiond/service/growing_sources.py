@@ -7,15 +7,27 @@ session, from the first message on that the source's former end let it say.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
+
 import msgspec
 
+from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.fs import FOLLOWING
 from sessiond.importers.record import Ending, Event, InfoUpdate, MessageRecord, SessionStart, digest_of
 from sessiond.model.session import Session
-from sessiond.model.values import JsonObject
+from sessiond.model.values import Json, JsonObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.grown_session import Grown
-from sessiond.service.imported_session import ImportTarget, Known, PinnedSession, fields_said, learn
+from sessiond.service.import_file import ImportFile
+from sessiond.service.imported_session import (
+    ImportedSession,
+    ImportTarget,
+    Known,
+    PinnedSession,
+    SkippedSession,
+    fields_said,
+    learn,
+)
 from sessiond.service.kept_sources import KeptSource
 from sessiond.service.source_merge import SourceDigest, SourceGrowth
 from sessiond.service.sources import Sources, beside_of, mark_of
@@ -90,7 +102,9 @@ async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -
 
 async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | None) -> list[str] | None:
     one = place.open_sessions.of(place.store, kept.start.suggested_id)
-    end = GrownEnd(place, PinnedSession(place.open_sessions, one, stays=True), kept, said)
+    held = PinnedSession(place.open_sessions, one, stays=True)
+    end = GrownEnd(place, kept.start, held, kept.last, kept.fields)
+    end.info = said.known
     try:
         fresh = [record.message["id"] for record in said.messages if record.message["id"] not in kept.last]
         if await one.look(lambda session: any(session.message(one) is not None for one in fresh), whole=True):
@@ -106,16 +120,46 @@ async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | 
     return [] if described is None else [described.session_id]
 
 
-class GrownEnd(Grown):
-    """A session, and what its source says since it was read as far as `kept` knows."""
+async def continued(place: ImportTarget, start: SessionStart, file: ImportFile) -> ImportedSession:
+    """A session of a database that is read on from where it was read to. One that cannot be loaded is left to the next reading."""
+    end = file.ends_before[start.source_id]
+    assert end.last is not None, "only a session that has all of it is read on"
+    one = place.open_sessions.of(place.store, start.suggested_id)
+    held = PinnedSession(place.open_sessions, one, stays=True)
+    try:
+        await one.look(lambda _: None, whole=True)
+    except (SessionNotFound, BadFile) as error:  # somebody deleted it here, or damaged it
+        held.let_go()
+        file.whole &= isinstance(error, SessionNotFound)
+        return SkippedSession(place, start)
+    except BaseException:
+        held.let_go()
+        raise
+    return Continuing(place, start, held, end.last, end.fields)
 
-    def __init__(self, place: ImportTarget, held: PinnedSession, kept: KeptSource, said: _Said) -> None:
-        before = SourceDigest({digest_of(one): digest for one, digest in kept.last.items()}, {}, kept.fields)
-        super().__init__(place, kept.start, held, Known(before=before), followed=True)
-        self.info = said.known
-        self._last = list(kept.last)
-        self._fields = said.fields if said.fields != kept.fields else None
+
+class GrownEnd(Grown):
+    """A session, and what its source says since it was last read. `last`, `fields`: what it said then at its end, and of the session's
+    fields, as in KeptSource.
+    """
+
+    def __init__(
+        self,
+        place: ImportTarget,
+        start: SessionStart,
+        held: PinnedSession,
+        last: Mapping[str, bytes],
+        fields: dict[str, bytes],
+    ) -> None:
+        before = SourceDigest({digest_of(one): digest for one, digest in last.items()}, {}, fields)
+        super().__init__(place, start, held, Known(before=before), followed=True)
+        self._last = list(last)
         self._announced: SourceGrowth | None = None
+
+    @property
+    def _fields(self) -> dict[str, bytes] | None:
+        fields = fields_said(self.info)
+        return fields if fields != self._before.fields else None
 
     def _from(self, session: Session) -> int:
         there = (session.message(one) for one in self._last)
@@ -136,3 +180,22 @@ class GrownEnd(Grown):
 
     async def _save(self) -> None:
         """Left to the timer: what it was given is in the journal, and it will be given more."""
+
+
+class Continuing(GrownEnd):
+    """The same for one of the sessions of a database, while it is read. AlreadyExists if it has a message already that is new at its
+    source: the source must be read whole.
+    """
+
+    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+        key = digest_of(wire["id"])
+        is_new = key not in self._before.messages and key not in self.said
+        if is_new and self._held.session.message(wire["id"]) is not None:
+            raise AlreadyExists(f"{wire['id']} is in the session {self._held.one.wire_id!r} already")
+        return super().take(wire, digest, weight)
+
+    async def finish(self, mark: str | None) -> SessionInfo | None:
+        if self.said == self._before.messages and self._fields is None:
+            await self.abandon()
+            return None
+        return await super().finish(mark)

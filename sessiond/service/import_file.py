@@ -6,11 +6,22 @@ import msgspec
 
 from sessiond.importers import registry
 from sessiond.importers.growth import Growth
-from sessiond.importers.record import InfoUpdate, RowsRead, SessionStart
+from sessiond.importers.record import InfoUpdate, RowsEnd, RowsRead, SessionStart
 from sessiond.model.values import JsonObject
 from sessiond.service.imported_session import ImportedSession, ImportTarget, fields_said
 from sessiond.service.kept_sources import KeptSource
 from sessiond.service.sources import Sources, beside_of
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What an import is to do. `format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left
+    out. `followed`: nobody asked for this import, so what was deleted here does not come back.
+    """
+
+    format: str | None = None
+    since: str | None = None
+    dry_run: bool = False
+    followed: bool = False
 
 
 class ImportFile(msgspec.Struct):
@@ -43,6 +54,12 @@ class ImportFile(msgspec.Struct):
     last: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The messages that its end let it say, id -> digest."""
     growth: Growth | None = None
+    ends_before: dict[str, RowsEnd] = {}
+    """Where its sessions may be read on, if it is a database."""
+    not_begun: set[str] = msgspec.field(default_factory=set)
+    """Sessions in which nothing was said."""
+    read_to: dict[str, tuple[dict[str, bytes], ImportedSession]] = msgspec.field(default_factory=dict)
+    """Of each of its sessions whose end began: what that let it say."""
     same: bool = False
     """It has sessions that did not change since it was last read."""
     rows: RowsRead | None = None
@@ -52,9 +69,19 @@ class ImportFile(msgspec.Struct):
         text = f"is a {self.found.importer} file, but no conversation was found in it"
         return f"{text} ({', '.join(self.ignored)})" if self.ignored else text
 
+    def begins(self, start: SessionStart) -> None:
+        """A session begins, or goes on."""
+        self.starts.append(start)
+        self.local_ids.add(start.suggested_id)
+        self.before_end, self.last = None, {}
+
     def end_begins(self) -> None:
-        if len(self.arriving) == 1 and self.ended is None:
+        if len(self.arriving) == 1:
             self.before_end = dict(next(iter(self.arriving.values())).info)
+
+    def ends(self, source_id: str, one: ImportedSession) -> None:
+        if self.before_end is not None:
+            self.read_to[source_id] = self.last, one
 
     def to_go_on(self, one: ImportedSession) -> KeptSource | None:
         """What is needed to read it on, once its session has all of it; None if it has others, or cannot be read on."""
@@ -66,13 +93,15 @@ class ImportFile(msgspec.Struct):
         return KeptSource(self.growth, tool, beside, start, self.before_end, self.last, fields, self.names)
 
     async def keep_rows(self, place: ImportTarget, sources: Sources) -> None:
-        """Only what has changed is read the next time. What is not here now, because it was deleted, or because it has not yet begun,
-        will be read.
-        """
+        """Only what has changed is read the next time. What is not here now, because it was deleted, will be read."""
         if self.rows is None or not self.whole or self.explained:
             return
-        sessions = dict(self.rows.sessions)
+        sessions, ends = dict(self.rows.sessions), dict(self.rows.ends)
+        for source_id, (last, one) in self.read_to.items():
+            if source_id in ends:
+                ends[source_id] = msgspec.structs.replace(ends[source_id], last=last, fields=fields_said(one.info))
         for start in self.starts:
-            if not await place.has(start.suggested_id):
+            if start.suggested_id not in self.not_begun and not await place.has(start.suggested_id):
                 sessions.pop(start.source_id, None)
-        sources.rows[self.found.path] = msgspec.structs.replace(self.rows, sessions=sessions)
+                ends.pop(start.source_id, None)
+        sources.rows[self.found.path] = msgspec.structs.replace(self.rows, sessions=sessions, ends=ends)

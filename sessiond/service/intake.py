@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, nullcontext
 from typing import TypeAlias
 
-import msgspec
-
 from sessiond.collector import few_searches
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import registry as formats
@@ -23,6 +21,7 @@ from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
+    Continued,
     Copied,
     Ending,
     Event,
@@ -39,8 +38,9 @@ from sessiond.importers.record import (
 from sessiond.limits import MIB
 from sessiond.model.values import Json
 from sessiond.schema.sessions import ImportResult
+from sessiond.service.growing_sources import continued
 from sessiond.service.grown_session import Followed, Grown
-from sessiond.service.import_file import ImportFile
+from sessiond.service.import_file import ImportFile, Wanted
 from sessiond.service.import_tally import ImportTally
 from sessiond.service.imported_session import (
     Imagined,
@@ -68,17 +68,6 @@ _LOOKED_AT = 200
 """Files that are examined between two progress notifications."""
 
 
-class _Wanted(msgspec.Struct, frozen=True):
-    """`format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left out.
-    `followed`: nobody asked for this import, so what was deleted here does not come back.
-    """
-
-    format: str | None = None
-    since: str | None = None
-    dry_run: bool = False
-    followed: bool = False
-
-
 class Intake:
     """One import. Call `run` once."""
 
@@ -88,7 +77,7 @@ class Intake:
         self._place = place
         self._sources = sources
         self._now = now
-        self._wanted = _Wanted()
+        self._wanted = Wanted()
         self._progress = progress or (lambda _: None)
         self._threads: Threads = IMPORTING
         self._reader = ImportReader()
@@ -117,7 +106,7 @@ class Intake:
         followed: bool,
     ) -> ImportResult:
         """`threads`: for the disk that has the files."""
-        self._wanted = _Wanted(format, since, dry_run, followed)
+        self._wanted = Wanted(format, since, dry_run, followed)
         self._threads = self._reader.threads = threads
         self._reader.grows = followed
         fmt = format
@@ -243,6 +232,7 @@ class Intake:
         self._sources.copied.pop(file.found.path, None)
         before = self._sources.rows.pop(file.found.path, None)
         self._reader.before = before if self._wanted.followed else None
+        file.ends_before = {} if before is None else before.ends
         try:
             try:
                 async with aclosing(self._reader.batches(file.found)) as reading:
@@ -295,6 +285,9 @@ class Intake:
                         self._tally.warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
                     except (BadFile, TooLarge) as error:
                         await self._refuse(event.source_id, file, error.message)
+                    except AlreadyExists:  # it cannot be read on
+                        await self._leave_out(event.source_id, file)
+                        self._overtaken.append(file)
                     except (SessiondError, OSError):
                         raise
                     except Exception as error:  # a bug of ours in one session: the file's others follow
@@ -341,8 +334,12 @@ class Intake:
         """Any event but a message."""
         match event:
             case SessionStart():
-                file.starts.append(event)
+                file.begins(event)
                 file.arriving[event.source_id] = await self._begin(event, file)
+            case Continued():
+                start = SessionStart(event.source_id, event.suggested_id, event.info)
+                file.begins(start)
+                file.arriving[event.source_id] = await continued(self._place, start, file)
             case InfoUpdate():
                 if event.source_id in file.arriving:
                     file.arriving[event.source_id].learn(event.fields)
@@ -354,6 +351,7 @@ class Intake:
             case SessionEnd():
                 before, file.ended = file.ended, file.arriving.pop(event.source_id)
                 file.ended.ended = True
+                file.ends(event.source_id, file.ended)
                 if before is not None:
                     await self._finish(before, None, file)
             case _:
@@ -382,7 +380,6 @@ class Intake:
                 pass
 
     async def _begin(self, start: SessionStart, file: ImportFile) -> ImportedSession:
-        file.local_ids.add(start.suggested_id)
         if file.ended is not None and file.ended.local_id == start.suggested_id:
             ended, file.ended = file.ended, None
             await self._finish(ended, None, file)
@@ -422,8 +419,12 @@ class Intake:
             return Known()
 
     async def _refuse(self, source_id: str, file: ImportFile, reason: str) -> None:
+        local_id = file.arriving[source_id].local_id
+        self._tally.warn(file.found.path, None, f"{local_id} cannot be imported: {reason}")
+        await self._leave_out(source_id, file)
+
+    async def _leave_out(self, source_id: str, file: ImportFile) -> None:
         one = file.arriving[source_id]
-        self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {reason}")
         file.whole = False
         file.arriving[source_id] = SkippedSession(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
@@ -438,6 +439,7 @@ class Intake:
             return
         if isinstance(one, New) and one.is_empty:
             await shielded(one.abandon())  # a later look brings it, when something was said
+            file.not_begun.add(one.local_id)
             return
         file.kept += 1
         file.newest = max(file.newest, one.latest)

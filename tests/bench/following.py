@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.bench.measure import MB, Row, Scale, mb, scratch
+from tests.bench.measure import MB, Row, Scale, scratch
 from tests.home import Client, Home
 from tests.importers.opencode_tables import SCHEMA
 
@@ -294,7 +294,7 @@ def _rows(scale: Scale, kind: type[Source], size: int, smallest: dict[str, float
     }
     with ExitStack() as held:
         followed = Followed(kind, size, held)
-        what = f"{kind.tool}, {mb(size)}"
+        what = f"{kind.tool}, {size / MB:,.0f} MB"
         for pace, (counts, pause) in paces.items():
             cost = followed.grow(counts, pause)
             median, slowest = statistics.median(cost.told_s), max(cost.told_s)
@@ -313,6 +313,6 @@ def _rows(scale: Scale, kind: type[Source], size: int, smallest: dict[str, float
                 yield Row(f"{what}, {pace}: cost", read, aim="<= 5 %, <= 64 KiB and what was written", met=met)
             followed.rest()
         yield Row(
-            f"{what}: memory; first import", f"{mb(followed.resident())}; {followed.first_s:.1f} s",
+            f"{what}: memory; first import", f"{followed.resident() / MB:,.0f} MB; {followed.first_s:.1f} s",
             aim="< 200 MB", met=followed.resident() < 200 * MB,
         )  # fmt: skip

@@ -312,6 +312,19 @@ async def test_a_file_that_failed_and_is_only_touched_waits(
     await until(lambda: importing.brought == ["one.jsonl"] * 3)
 
 
+async def test_a_file_that_was_both_changed_in_place_and_touched_is_read(user_home: Path, started: Started) -> None:
+    folder = place(user_home)
+    (folder / "one.jsonl").write_text("{}")
+    follower, importing = await started()
+    await until(lambda: importing.brought == ["one.jsonl"])
+    path = str(folder / "one.jsonl")
+    [followed] = follower._places.values()
+    follower._rested[path] = asyncio.get_running_loop().time() + 3600
+    follower._note(followed, [path], told=False)
+    follower._note(followed, [path])
+    await until(lambda: importing.brought == ["one.jsonl"] * 2)
+
+
 async def test_a_file_that_was_changed_in_place_is_read(
     user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:

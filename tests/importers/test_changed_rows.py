@@ -15,12 +15,22 @@ import msgspec
 import pytest
 
 from sessiond.errors import TooLarge
-from sessiond.importers import changed_rows, row_tables
+from sessiond.importers import changed_rows, opencode, row_tables
 from sessiond.importers.changed_rows import is_due
 from sessiond.importers.opencode import OpenCode
-from sessiond.importers.record import MessageRecord, RowsRead, Same, SessionStart, Unknown, open_source
+from sessiond.importers.record import (
+    Continued,
+    Event,
+    MessageRecord,
+    RowsRead,
+    Same,
+    SessionStart,
+    Unknown,
+    open_source,
+)
 from sessiond.service.grown_session import Grown
 from sessiond.service.sources import Sources
+from tests.fakes.peer import FakePeer
 from tests.importers.opencode_tables import SCHEMA
 from tests.importers.test_reads_on import same
 from tests.service.test_intake import Served
@@ -396,11 +406,26 @@ async def test_it_counts_as_read_although_nothing_in_it_changed(tmp_path: Path, 
     await following.served.close()
 
 
+async def test_a_session_in_which_nothing_was_said_is_not_read_again(tmp_path: Path, tool: Tool) -> None:
+    """It comes in when something is."""
+    following = await Following(tmp_path / "home").start()
+    first, second = tool.session(), tool.session()
+    tool.message(first)
+    await following.bring(tool.path)
+    tool.message(first)
+    await following.bring(tool.path)
+    assert read(tool, following.kept.rows[str(tool.path)])[:2] == ([], [first, second])
+    tool.message(second)
+    assert await following.bring(tool.path) == ["opencode-ses_002"]
+    await following.served.close()
+
+
 @pytest.mark.parametrize("seed", seeds(few=3, usual=8))
-@pytest.mark.parametrize("tail", [256, 2])
-async def test_random_lives(tmp_path: Path, seed: int, tail: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With short tails, and all rows looked at whenever the tool pauses."""
+@pytest.mark.parametrize(("tail", "latest"), [(256, 16), (256, 2), (2, 2), (2, 1)])
+async def test_random_lives(tmp_path: Path, seed: int, tail: int, latest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short tails, all rows looked at whenever the tool pauses, and sessions read on near their end."""
     monkeypatch.setattr(row_tables, "_TAIL_ROWS", tail)
+    monkeypatch.setattr(opencode, "_LATEST", latest)
     monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
     monkeypatch.setattr(changed_rows, "_LEISURE", 0)
     chance = random.Random(f"{seed} {SEED}")
@@ -424,3 +449,305 @@ async def test_random_lives(tmp_path: Path, seed: int, tail: int, monkeypatch: p
     for one in (following, whole):
         await one.served.close()
     tool.db.close()
+
+
+# Sessions that are read on
+
+
+def events_of(tool: Tool, before: RowsRead | None) -> tuple[list[Event], RowsRead]:
+    """What is read, and what is kept, as if it had come in."""
+    events = list(OpenCode().read_changed(str(tool.path), open_source, before))
+    [kept] = [one for one in events if isinstance(one, RowsRead)]
+    for end in kept.ends.values():
+        end.last = end.last or {}
+    return events, kept
+
+
+def spoken(events: list[Event]) -> tuple[list[str], list[str]]:
+    """How the sessions were read, and what was said in them."""
+    kinds = {SessionStart: "whole", Continued: "on"}
+    read = [kinds[type(one)] for one in events if type(one) in kinds]
+    return read, [one.message["content"].rpartition(" ")[2] for one in events if isinstance(one, MessageRecord)]
+
+
+@pytest.fixture
+def short_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last two messages are read again."""
+    monkeypatch.setattr(opencode, "_LATEST", 2)
+
+
+@pytest.fixture
+def going_on(tool: Tool, short_ends: None) -> tuple[Tool, str, list[str], RowsRead]:
+    """A tool, a session that was read while it changed, its parts, and what was kept of it."""
+    del short_ends
+    session = tool.session()
+    parts = [tool.message(session) for _ in range(6)]
+    kept = read(tool)[2]
+    parts.append(tool.message(session))
+    events, kept = events_of(tool, kept)
+    assert spoken(events) == (["whole"], ["002", "003", "004", "005", "006", "007", "008"])
+    return tool, session, parts, kept
+
+
+Going = tuple[Tool, str, list[str], RowsRead]
+
+
+def test_a_session_that_goes_on_is_read_on(going_on: Going) -> None:
+    """From before its last messages: a tool still writes to some of them."""
+    tool, session, parts, kept = going_on
+    for number in range(9, 12):
+        parts.append(tool.message(session))
+        events, kept = events_of(tool, kept)
+        assert spoken(events) == (["on"], [f"{one:03}" for one in range(number - 2, number + 1)])
+    tool.rewrite(parts[-1], "other words")
+    assert spoken(events_of(tool, kept)[0]) == (["on"], ["010", "words"])
+    tool.run("UPDATE session SET title = 'Other' WHERE id = ?", session)
+    [start] = [one for one in events_of(tool, kept)[0] if isinstance(one, Continued)]
+    assert start.info["name"] == "Other"
+
+
+def test_it_is_read_on_as_often_as_one_likes(going_on: Going) -> None:
+    """The same state gives the same events: a reading may have to begin again."""
+    tool, session, _, kept = going_on
+    for _ in range(3):
+        tool.message(session)
+        assert spoken(events_of(tool, kept)[0]) == spoken(events_of(tool, kept)[0])
+
+
+@pytest.mark.parametrize("change", ["further up", "taken away", "earlier", "time", "both"])
+def test_it_is_read_whole_if_anything_else_changed(going_on: Going, change: str) -> None:
+    tool, session, parts, kept = going_on
+    tool.message(session)
+    match change:
+        case "further up":
+            tool.rewrite(parts[1], "other words")
+        case "taken away":
+            tool.run("DELETE FROM part WHERE id = ?", parts[1])
+        case "earlier":
+            tool.run("UPDATE message SET time_created = 1 WHERE rowid = (SELECT max(rowid) FROM message)")
+        case "time":
+            tool.run("UPDATE session SET time_created = time_created + 1")
+        case _:
+            kept = events_of(tool, None)[1]  # with both generations of tables
+            tool.migrate()
+            tool.message(session)
+            kept = events_of(tool, events_of(tool, kept)[1])[1]
+            tool.message(session)
+            kept = events_of(tool, kept)[1]
+            tool.said(session)
+    assert spoken(events_of(tool, kept)[0])[0] == ["whole"]
+
+
+@pytest.mark.usefixtures("short_tails")
+def test_reading_on_does_not_hide_what_changed_further_up(going_on: Going) -> None:
+    """It shows when all rows are looked at."""
+    tool, session, parts, kept = going_on
+    tool.message(session)
+    kept = events_of(tool, kept)[1]
+    tool.rewrite(parts[1], "other words")
+    tool.message(session)
+    events, kept = events_of(tool, kept)
+    assert spoken(events)[0] == ["on"]
+    tool.message(session)
+    kept = events_of(tool, kept)[1]
+    events, kept = events_of(tool, msgspec.structs.replace(kept, tails={}))
+    assert spoken(events)[0] == ["whole"]
+    assert spoken(events_of(tool, msgspec.structs.replace(kept, tails={}))[0])[0] == []
+
+
+def test_what_was_written_just_now_is_read_again_when_it_is_read_on(going_on: Going) -> None:
+    """However much that is: the tool may write the same row in the same millisecond, after it was read."""
+    tool, session, _, kept = going_on
+    before, tool.now = tool.now, int(time.time() * 1000)
+    recent = [tool.message(session) for _ in range(5)]
+    kept = events_of(tool, kept)[1]
+    tool.now = before
+    for part in recent:
+        tool.run("UPDATE part SET data = replace(data, 'words', 'other words') WHERE id = ?", part)
+    assert len([one for one in events_of(tool, kept)[0] if isinstance(one, MessageRecord)]) >= len(recent)
+
+
+@pytest.mark.usefixtures("short_ends")
+async def test_a_message_that_is_here_already_is_no_reason_to_lose_it(tmp_path: Path, tool: Tool) -> None:
+    """Somebody said something here under an id that the tool uses next: its database is read whole, as an import would."""
+    following = await Following(tmp_path / "home").start()
+    whole = await Following(tmp_path / "whole", whole=True).start()
+    session = tool.session()
+    for _ in range(6):
+        tool.message(session)
+        for one in (following, whole):
+            await one.bring(tool.path)
+    said = {"id": "msg_014", "role": "user", "content": "mine", "timestamp": "2026-01-01T00:00:00.000Z"}
+    for one in (following, whole):
+        await one.served.service.append(FakePeer(), "opencode-ses_001", [said])
+    for _ in range(8):
+        tool.message(session)
+        for one in (following, whole):
+            await one.bring(tool.path)
+    await same(following, whole)  # type: ignore[arg-type]
+    for one in (following, whole):
+        await one.served.close()
+
+
+@pytest.mark.usefixtures("short_ends")
+async def test_a_session_whose_file_is_damaged_costs_itself(tmp_path: Path, tool: Tool) -> None:
+    following = await Following(tmp_path / "home").start()
+    first, second = tool.session(), tool.session()
+    for _ in range(4):
+        tool.message(first)
+        tool.message(second)
+        await following.bring(tool.path)
+    await following.served.close()
+    [path] = (tmp_path / "home").rglob("opencode-ses_001.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(b"\0" * len(whole))
+    kept = following.kept.rows
+    await following.start()
+    following.kept.rows = kept
+    tool.message(first)
+    tool.message(second)
+    assert await following.bring(tool.path) == ["opencode-ses_002"]
+    await following.served.close()
+
+
+@pytest.mark.usefixtures("short_ends")
+async def test_a_session_that_is_back_from_the_trash_is_not_read_on(tmp_path: Path, tool: Tool) -> None:
+    """Its tool went on meanwhile."""
+    following = await Following(tmp_path / "home").start()
+    session, wire_id = tool.session(), "opencode-ses_001"
+    for _ in range(6):
+        tool.message(session)
+        await following.bring(tool.path)
+    await following.served.service.delete(None, wire_id)
+    for _ in range(6):
+        tool.message(session)
+        await following.bring(tool.path)
+    await following.served.service.restore(None, wire_id)
+    tool.message(session)
+    await following.bring(tool.path)
+    assert len(await following.served.texts(wire_id)) == 13
+    await following.served.close()
+
+
+class Talking(Tool):
+    """Mostly it goes on with a few long sessions, in one generation of its tables. `new`: in the newer one."""
+
+    def __init__(self, path: Path, chance: random.Random, *, new: bool) -> None:
+        super().__init__(path, chance)
+        self.busy = chance.choice([0.0, 0.0, 0.1])
+        self._in_new = new
+        if new:
+            self.migrate()
+
+    def begin(self) -> str:
+        if not self._in_new:
+            return self.session()
+        self._count += 1
+        key = f"ses_{self._count:03}"
+        row = (key, None, None, "Talk", "/w", self.tick(), self.now)
+        self.run("INSERT INTO session_v2 VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+        return key
+
+    def speak(self, session: str) -> None:
+        for _ in range(self.chance.choice([1, 1, 1, 4])):
+            self.said(session) if self._in_new else self.message(session)
+
+    def step(self) -> None:
+        table, rows = ("session_v2", "session_message") if self._in_new else ("session", "part")
+        sessions = self.ids(table)
+        if len(sessions) < 2 or self.chance.random() < 0.03:
+            self.speak(self.begin())
+            return
+        session = self.chance.choice(sessions[-3:])
+        ids = [
+            row[0] for row in self.db.execute(f"SELECT id FROM {rows} WHERE session_id = ? ORDER BY rowid", (session,))
+        ]
+        kind = self.chance.choice(
+            ["speak"] * 8 + ["again"] * 4 + ["further up", "title", "take away", "earlier", "vacuum"]
+        )
+        if not ids or kind == "speak":
+            self.speak(session)
+        elif kind == "again":
+            self.say_again(rows, self.chance.choice(ids[-3:]))
+        elif kind == "further up":
+            self.say_again(rows, self.chance.choice(ids))
+        elif kind == "title":
+            title = f"Talk {self.tick()}"
+            self.run(f"UPDATE {table} SET title = ?, time_updated = ? WHERE id = ?", title, self.now, session)
+        elif kind == "take away":
+            self.run(f"DELETE FROM {rows} WHERE id = ?", self.chance.choice(ids[-5:]))
+        elif kind == "earlier":
+            self.speak(session)
+            order = "session_message SET seq" if self._in_new else "message SET time_created"
+            self.run(f"UPDATE {order} = 0 WHERE rowid = (SELECT max(rowid) FROM {order.split(maxsplit=1)[0]})")
+        else:
+            self.db.execute("VACUUM")
+
+    def say_again(self, rows: str, row_id: str) -> None:
+        if rows == "part":
+            self.rewrite(row_id, f"rewritten {self.tick()}")
+            return
+        at = self.tick()
+        data = json.dumps({"text": f"rewritten {at}", "time": {"created": T0}})
+        self.run("UPDATE session_message SET data = ?, time_updated = ? WHERE id = ?", data, at, row_id)
+
+
+@pytest.mark.parametrize("seed", seeds(few=3, usual=20))
+@pytest.mark.parametrize("new", [False, True])
+async def test_random_lives_of_sessions_that_are_read_on(
+    tmp_path: Path, seed: int, new: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While people write to them, remove messages of theirs, and put them into the trash for a while."""
+    chance = random.Random(f"{seed} {new} {SEED}")
+    monkeypatch.setattr(row_tables, "_TAIL_ROWS", chance.choice([6, 256]))
+    monkeypatch.setattr(opencode, "_LATEST", chance.choice([1, 2, 4]))
+    monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
+    monkeypatch.setattr(changed_rows, "_LEISURE", 0)
+    tool = Talking(tmp_path / "source" / "opencode.db", chance, new=new)
+    following = await Following(tmp_path / "following").start()
+    whole = await Following(tmp_path / "whole", whole=True).start()
+    read_on, deleted = 0, list[str]()
+    for _ in range(60):
+        tool.step()
+        told = {*await following.bring(tool.path)}
+        for path in await following.sources.compare(1.0):
+            told |= {*await following.bring(Path(path))}
+        assert told == {*await whole.bring(tool.path)}
+        read_on += any(one.last is not None for one in following.kept.rows[str(tool.path)].ends.values())
+        await _people(chance, deleted, following, whole)
+    await same(following, whole)  # type: ignore[arg-type]
+    assert read_on
+    for one in (following, whole):
+        await one.served.close()
+    tool.db.close()
+
+
+async def _people(chance: random.Random, deleted: list[str], *served: Following) -> None:
+    """What people do to one of the sessions, in both services."""
+    kind = chance.choice(["write", "remove", "delete", "restore", *["nothing"] * 12])
+    services = [one.served.service for one in served]
+    sessions = sorted(info["sessionId"] for info in (await services[0].list())["sessions"])
+    if not sessions or kind == "nothing":
+        return
+    wire_id, number = chance.choice(sessions), chance.randrange(10**9)
+    for service in services:
+        if kind == "write":
+            said = {
+                "id": f"mine-{number}",
+                "role": "user",
+                "content": "a note",
+                "timestamp": "2026-01-01T00:00:00.000Z",
+            }
+            await service.append(FakePeer(), wire_id, [said])
+        elif kind == "remove":
+            messages = (await service.read(wire_id))["messages"]
+            if len(messages) > 2:
+                await service.truncate(FakePeer(), wire_id, messages[-2]["seq"])
+        elif kind == "delete":
+            await service.delete(None, wire_id)
+        elif deleted:
+            await service.restore(None, deleted[-1])
+    if kind == "delete":
+        deleted.append(wire_id)
+    elif kind == "restore" and deleted:
+        deleted.pop()
