@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pytest
@@ -420,24 +420,26 @@ async def test_a_session_in_which_nothing_was_said_is_not_read_again(tmp_path: P
     await following.served.close()
 
 
-@pytest.mark.parametrize("seed", seeds(few=3, usual=8))
-@pytest.mark.parametrize(("tail", "latest"), [(256, 16), (256, 2), (2, 2), (2, 1)])
-async def test_random_lives(tmp_path: Path, seed: int, tail: int, latest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With short tails, all rows looked at whenever the tool pauses, and sessions read on near their end."""
-    monkeypatch.setattr(row_tables, "_TAIL_ROWS", tail)
-    monkeypatch.setattr(opencode, "_LATEST", latest)
-    monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
-    monkeypatch.setattr(changed_rows, "_LEISURE", 0)
-    chance = random.Random(f"{seed} {SEED}")
-    tool = Tool(tmp_path / "source" / "opencode.db", chance)
-    tool.busy = 0.1
-    following = await Following(tmp_path / "following").start()
-    whole = await Following(tmp_path / "whole", whole=True).start()
+class Living(Protocol):
+    """A tool that does something at each step."""
+
+    path: Path
+    db: sqlite3.Connection
+
+    def step(self) -> None: ...
+
+
+async def live(folder: Path, tool: Living, name: str, chance: random.Random, *, rests: bool) -> None:
+    """A service that follows a tool has what one that always reads whole has, while people delete sessions. `rests`: whether the tool
+    pauses between its steps, so that all rows are looked at.
+    """
+    following = await Following(folder / "following", name).start()
+    whole = await Following(folder / "whole", name, whole=True).start()
     for _ in range(30):
         for _ in range(chance.choice([1, 1, 1, 3])):
             tool.step()
         told = {*await following.bring(tool.path)}
-        for path in await following.sources.compare(1.0) if tail == 2 else []:
+        for path in await following.sources.compare(1.0) if rests else []:
             told |= {*await following.bring(Path(path))}
         assert told == {*await whole.bring(tool.path)}
         wire_ids = [info["sessionId"] for info in (await following.served.service.list())["sessions"]]
@@ -449,6 +451,20 @@ async def test_random_lives(tmp_path: Path, seed: int, tail: int, latest: int, m
     for one in (following, whole):
         await one.served.close()
     tool.db.close()
+
+
+@pytest.mark.parametrize("seed", seeds(few=3, usual=8))
+@pytest.mark.parametrize(("tail", "latest"), [(256, 16), (256, 2), (2, 2), (2, 1)])
+async def test_random_lives(tmp_path: Path, seed: int, tail: int, latest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short tails, all rows looked at whenever the tool pauses, and sessions read on near their end."""
+    monkeypatch.setattr(row_tables, "_TAIL_ROWS", tail)
+    monkeypatch.setattr(opencode, "_LATEST", latest)
+    monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
+    monkeypatch.setattr(changed_rows, "_LEISURE", 0)
+    chance = random.Random(f"{seed} {SEED}")
+    tool = Tool(tmp_path / "source" / "opencode.db", chance)
+    tool.busy = 0.1
+    await live(tmp_path, tool, "opencode", chance, rests=tail == 2)
 
 
 # Sessions that are read on

@@ -17,10 +17,9 @@ import pytest
 from sessiond.importers import changed_rows, registry, row_tables
 from sessiond.importers.changed_rows import RowImporter
 from sessiond.importers.record import MessageRecord, RowsRead, Same, SessionStart, open_source
-from tests.importers.test_changed_rows import Following
+from tests.importers.test_changed_rows import live
 from tests.importers.test_database_imports import CRUSH
 from tests.importers.test_kilo_import import TABLES as KILO
-from tests.importers.test_reads_on import same
 from tests.importers.test_zed_import import TABLE as ZED
 from tests.suite.explore import SEED, seeds
 
@@ -339,7 +338,7 @@ def test_what_changed_further_up_shows_at_leisure(tool: Tool, monkeypatch: pytes
 
 
 def test_the_last_row_may_be_another_one_each_time(tmp_path: Path) -> None:
-    """Cursor writes a bubble by taking its row away and adding one: that alone is no reason to look at all rows."""
+    """Cursor rewrites a bubble by deleting its row and inserting a new one. That alone must not cause a full scan."""
     tool = Cursor(tmp_path)
     first, second = tool.begin(), tool.begin()
     tool.say(first)
@@ -380,21 +379,4 @@ async def test_random_lives(
     monkeypatch.setattr(changed_rows, "_LEISURE", 0)
     chance = random.Random(f"{kind.name} {seed} {SEED}")
     tool = kind(tmp_path / "source", chance)
-    following = await Following(tmp_path / "following", tool.name).start()
-    whole = await Following(tmp_path / "whole", tool.name, whole=True).start()
-    for _ in range(30):
-        for _ in range(chance.choice([1, 1, 1, 3])):
-            tool.step()
-        told = {*await following.bring(tool.path)}
-        for path in await following.sources.compare(1.0):
-            told |= {*await following.bring(Path(path))}
-        assert told == {*await whole.bring(tool.path)}
-        wire_ids = [info["sessionId"] for info in (await following.served.service.list())["sessions"]]
-        if wire_ids and chance.random() < 0.15:
-            for one in (following, whole):
-                await one.served.service.delete(None, min(wire_ids))
-    await same(following, whole)  # type: ignore[arg-type]
-    assert following.kept.rows
-    for one in (following, whole):
-        await one.served.close()
-    tool.db.close()
+    await live(tmp_path, tool, tool.name, chance, rests=True)
