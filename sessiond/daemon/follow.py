@@ -349,8 +349,7 @@ class Follower:
             path, place, told = await self._next(small=small)
             began = asyncio.get_running_loop().time()
             try:
-                if not await self._is_old_news(path, told=told):
-                    await self._take(path, place, small=small)
+                if await self._take(path, place, small=small, told=told):
                     self._passed(path, place)
                 elif path in self._again:
                     self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))
@@ -366,9 +365,8 @@ class Follower:
                 del self._busy[path]
             await self._wake()
 
-    async def _is_old_news(self, path: str, *, told: bool) -> bool:
-        """Whether the system `told` of nothing new: reading a database touches its log."""
-        mark = (await FOLLOWING.run(_marks, [path]))[path]
+    def _is_old_news(self, path: str, mark: str | None, *, told: bool) -> bool:
+        """Whether the system `told` of nothing new: reading a database touches its log. `mark`: the file's version."""
         if told and mark is not None and mark == self._read_in.get(path):
             return True
         self._read_in[path] = mark
@@ -399,8 +397,11 @@ class Follower:
                     async with asyncio.timeout(None if pause is None else max(pause - now, 0.001)):
                         await self._work.wait()
 
-    async def _take(self, path: str, place: Place, *, small: bool) -> None:
-        source, kind, size, is_link = await FOLLOWING.run(_examined, path)
+    async def _take(self, path: str, place: Place, *, small: bool, told: bool) -> bool:
+        """Do what a file asks for that is new or has changed. Returns whether there was anything to do."""
+        source, kind, size, is_link, mark = await FOLLOWING.run(_examined, path)
+        if self._is_old_news(path, mark, told=told):
+            return False
         if is_link:
             place.linked.add(path)
         if source != path and place.covers(source):
@@ -416,6 +417,7 @@ class Follower:
             self._behind = {path: place, **self._behind}
         else:
             await self._bring(path, place)
+        return True
 
     async def _bring(self, path: str, place: Place) -> None:
         loop = asyncio.get_running_loop()
@@ -498,9 +500,9 @@ def _marks(paths: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
-def _examined(path: str) -> tuple[str, str, int, bool]:
-    """The file to import, the kind and size of `path` as `_kind` says, and whether it is a link."""
-    return registry.source_of(path), *_kind(path), os.path.islink(path)
+def _examined(path: str) -> tuple[str, str, int, bool, str | None]:
+    """The file to import, the kind and size of `path` as `_kind` says, whether it is a link, and its version."""
+    return registry.source_of(path), *_kind(path), os.path.islink(path), _marks([path])[path]
 
 
 def _kind(path: str) -> tuple[str, int]:

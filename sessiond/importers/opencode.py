@@ -202,7 +202,7 @@ class _Tables:
         # The place alone would do; without the number, all rows of the session are looked at for their places.
         later = f"AND rowid >= ? AND ({_ORDER[table]}) > (?, ?)" if place else ""
         where, values = f"FROM {table} WHERE session_id = ? {later}", (draft.source_id, *place)
-        latest = next(self._database.rows(f"SELECT count(*) AS count {where}", *values))["count"] - _LATEST
+        latest = self._count(where, *values) - _LATEST if keeps else 0
         number = "rowid AS place, " * keeps  # which not every table has
         rows = self._database.rows(f"SELECT {number}* {where} ORDER BY {_ORDER[table]}", *values)
         kept: RowsEnd | None = None
@@ -221,6 +221,10 @@ class _Tables:
             return None
         kept.after = (table, min(numbers), *before[1:]) if before else (table,)
         return kept
+
+    def _count(self, where: str, *values: Any) -> int:
+        [row] = self._database.rows(f"SELECT count(*) AS count {where}", *values)
+        return int(row["count"])
 
     def _is_settled(self, table: str, row: JsonObject) -> bool:
         """Whether the times of a message and of its parts tell their versions."""
