@@ -9,6 +9,41 @@ export interface AcknowledgeResult {
   acknowledged: number
 }
 
+/** What goes on in a session at the moment, as a program that works in it says. A session in which nothing does has none. */
+export interface Activity {
+  /** `waiting`: for a person. */
+  state: "waiting" | "working"
+  /** RFC 3339. */
+  since: string
+  /** Who says so: `clientInfo.name`. */
+  client: string
+  /** `permission`, `question`, or another word. */
+  waitingFor?: string | null
+  /** What it does or asks, in a few words. */
+  text?: string | null
+  /** What `session/ask` asks. Absent: only the program itself takes an answer. */
+  question?: Question | null
+}
+
+/** Sent to every connection that has the session open when something else goes on in it. */
+export interface ActivityChanged {
+  sessionId: string
+  /** None: nothing goes on any more. */
+  activity: Activity | null
+}
+
+/** What the caller does in a session, until it says something else or its connection ends. */
+export interface ActivityParams {
+  sessionId: string
+  state: "idle" | "waiting" | "working"
+  /** `permission`, `question`, or another word. */
+  waitingFor?: string | null
+  /** What it does or waits for, in a few words: at most 2,000 characters. */
+  text?: string | null
+  /** The id of the process that does it: then it lasts until that process has ended, and another connection may say the next thing about the same process. For scripts that an agent runs at each event. */
+  process?: number | null
+}
+
 /** Where a client that shows the token may connect. */
 export interface Address {
   host: string
@@ -46,6 +81,22 @@ export interface AgentHostStatus {
   refused: Array<string>
 }
 
+/** The answer to the question of a session's `activity`. */
+export interface AnswerParams {
+  sessionId: string
+  questionId: string
+  /** The `id` of one of its choices. */
+  choice?: string | null
+  /** In words: where there are no choices, or in addition to one. */
+  text?: string | null
+}
+
+/** Whether the answer counts. */
+export interface AnswerResult {
+  /** false: it was answered before, or nobody asks it any more. */
+  accepted: boolean
+}
+
 /** Messages to append, all or none. */
 export interface AppendParams {
   sessionId: string
@@ -66,6 +117,28 @@ export interface AppendResult {
 export interface AppendedMessage {
   id: string
   seq: number
+}
+
+/** A question to a person. The session is `waiting` until somebody answers it; cancelling the request withdraws it. */
+export interface AskParams {
+  sessionId: string
+  /** At most 2,000 characters. */
+  text: string
+  /** Absent: any text is an answer. */
+  choices?: Array<Choice> | null
+  /** `permission`, or another word. Defaults to `question`. */
+  waitingFor?: string | null
+  /** The call that needs permission. */
+  toolCallId?: string | null
+}
+
+/** The answer. */
+export interface AskResult {
+  /** Who gave it: `clientInfo.name`. */
+  client: string
+  /** The `id` of a choice. */
+  choice?: string
+  text?: string
 }
 
 /** Sent to one connection that opened the session with `answers: true`: somebody who brings no model said this, and waits for its answer. */
@@ -141,6 +214,14 @@ export interface ChangedSession {
   since: number
   /** It was made after the cursor. Any earlier session with its id was another one. */
   begun: boolean
+}
+
+/** An answer to choose. */
+export interface Choice {
+  id: string
+  label: string
+  /** What it means where permission is asked for. */
+  kind?: "allow" | "deny" | null
 }
 
 /** The configuration. */
@@ -407,6 +488,32 @@ export interface ListChangedResult {
   lost: boolean
 }
 
+/** As for all, and what only the daemon knows. */
+export interface ListFilter {
+  store?: string | null
+  /** A session must have all of these. */
+  tags?: Array<string> | null
+  /** true: archived sessions only. false or absent: no archived sessions. */
+  archived?: boolean | null
+  /** true: deleted sessions only. false or absent: no deleted sessions. */
+  deleted?: boolean | null
+  /** A model's name, or a whole part of it: `opus`, `opus-4`. */
+  model?: string | null
+  cwd?: string | null
+  /** RFC 3339; compared with `updatedAt`, inclusive. */
+  since?: string | null
+  /** RFC 3339; compared with `updatedAt`, exclusive. */
+  until?: string | null
+  /** Part of the name; case is ignored. */
+  name?: string | null
+  /** The tool that sessions were imported from, such as `codex`; `sessiond`: those that were not imported. */
+  tool?: string | null
+  /** Sessions whose `parent` is this one: forks, copies, subagents. */
+  parent?: string | null
+  /** Only sessions in which this goes on. */
+  activity?: "waiting" | "working" | null
+}
+
 /** A page of sessions. */
 export interface ListParams {
   limit?: number | null
@@ -414,7 +521,7 @@ export interface ListParams {
   cursor?: string | null
   /** Defaults to `-updatedAt`. */
   sort?: "-createdAt" | "-messageCount" | "-name" | "-updatedAt" | "createdAt" | "messageCount" | "name" | "updatedAt" | null
-  filter?: Filter | null
+  filter?: ListFilter | null
 }
 
 /** A page of sessions. */
@@ -619,6 +726,15 @@ export interface Parent {
   seq: number | null
 }
 
+/** What a program asks a person. Any client may answer it with `session/answer`; the first answer counts. */
+export interface Question {
+  id: string
+  /** Absent: any text is an answer. */
+  choices?: Array<Choice> | null
+  /** The call that needs permission. */
+  toolCallId?: string | null
+}
+
 /** Why the daemon writes nothing. */
 export interface ReadOnlyStatus {
   reason: string
@@ -782,6 +898,8 @@ export interface SessionInfo {
   dirty: boolean
   /** Fields that are left out because they are too large for one response; they came from a file. */
   cut?: Array<string>
+  /** What goes on in it. Left out if nothing does. */
+  activity?: Activity
   /** In a shared store: how many changes are durable here and still wait for the hub. Left out if there are none. */
   provisional?: number
   /** In the trash: when it was moved there. */
@@ -1046,6 +1164,38 @@ export interface Requests {
   metadata?: JsonObject | null
   toolCalls?: Array<ToolCall> | null
 }, result: SeqResult }
+  /** Say what the caller does in a session: it works, or waits for a person. That is not kept in a file: it ends with the connection, or with the process that is named. */
+  'session/activity': { params: {
+  sessionId: string
+  state: "idle" | "waiting" | "working"
+  /** `permission`, `question`, or another word. */
+  waitingFor?: string | null
+  /** What it does or waits for, in a few words: at most 2,000 characters. */
+  text?: string | null
+  /** The id of the process that does it: then it lasts until that process has ended, and another connection may say the next thing about the same process. For scripts that an agent runs at each event. */
+  process?: number | null
+}, result: Nothing }
+  /** Ask whoever looks at a session, in any client. The response is the first answer, however long that takes. */
+  'session/ask': { params: {
+  sessionId: string
+  /** At most 2,000 characters. */
+  text: string
+  /** Absent: any text is an answer. */
+  choices?: Array<Choice> | null
+  /** `permission`, or another word. Defaults to `question`. */
+  waitingFor?: string | null
+  /** The call that needs permission. */
+  toolCallId?: string | null
+}, result: AskResult }
+  /** Answer the question of a session's `activity`. The first answer counts. */
+  'session/answer': { params: {
+  sessionId: string
+  questionId: string
+  /** The `id` of one of its choices. */
+  choice?: string | null
+  /** In words: where there are no choices, or in addition to one. */
+  text?: string | null
+}, result: AnswerResult }
   /** Read a page of messages without opening the session. */
   'session/read': { params: {
   sessionId: string
@@ -1114,7 +1264,7 @@ export interface Requests {
   cursor?: string | null
   /** Defaults to `-updatedAt`. */
   sort?: "-createdAt" | "-messageCount" | "-name" | "-updatedAt" | "createdAt" | "messageCount" | "name" | "updatedAt" | null
-  filter?: Filter | null
+  filter?: ListFilter | null
 }, result: ListResult }
   /** Return the sessions that changed after a cursor, in the order in which the changes arrived. */
   'session/listChanged': { params: {
@@ -1264,6 +1414,7 @@ export interface Notifications {
   'session/resync': Resync
   'session/asked': Asked
   'session/interrupted': Interrupted
+  'session/activityChanged': ActivityChanged
   'list/changed': ListChanged
   'store/hubChanged': HubChanged
 }

@@ -80,6 +80,8 @@ export interface RoomEvents {
   caughtUp: [OpenResult]
   saved: [Notifications['session/saved']]
   restored: [Notifications['session/restored']]
+  /** Something else goes on in it; `info.activity` has it, too. */
+  activityChanged: [Notifications['session/activityChanged']]
   deleted: []
   problem: [SessiondError]
 }

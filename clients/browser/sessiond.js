@@ -416,7 +416,7 @@ export class Room extends Emitter {
       const early = this.#early
       this.#reading = this.#early = null
       this.#took(result, since === null)
-      for (const params of early) this.#changed(params)
+      for (const told of early) this.notified(...told)
     } catch (error) {
       if (this.#reading !== mine || this.#ended) return
       this.#reading = this.#early = null
@@ -455,9 +455,10 @@ export class Room extends Emitter {
   }
 
   notified(method, params) {
-    if (method === 'session/changed') {
-      if (this.#early !== null) this.#early.push(params)
-      else this.#changed(params)
+    if (this.#early !== null && ['session/changed', 'session/activityChanged'].includes(method)) {
+      this.#early.push([method, params])
+    } else if (method === 'session/changed') {
+      this.#changed(params)
     } else if (method === 'session/resync') {
       this.catchUp()
     } else if (method === 'session/reloaded') {
@@ -466,6 +467,7 @@ export class Room extends Emitter {
       this.#end()
       this.emit('deleted')
     } else {
+      if (method === 'session/activityChanged' && this.info) this.info = { ...this.info, activity: params.activity ?? undefined }
       this.emit(method.slice('session/'.length), params)
     }
   }

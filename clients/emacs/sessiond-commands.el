@@ -21,6 +21,14 @@
 
 ;;; Completion
 
+(defun sessiond--doing (activity)
+  "The words for a session's ACTIVITY in a list, or nil if it has none."
+  (when activity
+    (let ((for (plist-get activity :waitingFor)))
+      (cond ((not (equal (plist-get activity :state) "waiting")) "works")
+            (for (concat "waits: " (sessiond-clean for)))
+            (t "waits")))))
+
 (defun sessiond--annotation (info)
   "The text next to the session of INFO in completion."
   (concat
@@ -30,6 +38,8 @@
                'face 'completions-annotations)
    (propertize (format "  %5s" (or (plist-get info :messageCount) "?"))
                'face 'completions-annotations)
+   (let ((doing (sessiond--doing (plist-get info :activity))))
+     (if doing (propertize (concat "  " doing) 'face 'warning) ""))
    (propertize (mapconcat (lambda (tag) (concat "  #" (sessiond-clean tag)))
                           (plist-get info :tags) "")
                'face 'completions-annotations)))

@@ -406,7 +406,8 @@ class AgentHost:
             self._tell("root/sessionAdded", summary=self._row(wire_id, after))
         else:
             old, new = msgspec.to_builtins(before), msgspec.to_builtins(self._row(wire_id, after))
-            self._row_told(wire_id, {key: value for key, value in new.items() if old.get(key) != value})
+            ended = {"activity": ""} if "activity" in old and "activity" not in new else {}
+            self._row_told(wire_id, {key: value for key, value in new.items() if old.get(key) != value} | ended)
 
     def status_changed(self, hosted: Hosted) -> None:
         self._row_told(hosted.wire_id, {"status": hosted.status})
@@ -432,9 +433,9 @@ class AgentHost:
 def _about(hosted: Hosted) -> list[Action]:
     """What a window may have missed of a session besides its words."""
     title, archived = hosted.summary.title, bool(hosted.summary.status & shapes.ARCHIVED)
-    status = shapes.chat_status(hosted.now.turns, hosted.now.active)
     return [
         shapes.title_changed(title),
         shapes.archived_changed(archived),
-        shapes.chat_changed(hosted.wire_id, title=title, status=status),
+        shapes.activity_changed(hosted.summary.activity),
+        shapes.chat_changed(hosted.wire_id, title=title, status=hosted.chat_status),
     ]

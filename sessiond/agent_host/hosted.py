@@ -29,7 +29,7 @@ from typing import Protocol
 
 import msgspec
 
-from sessiond.agent_host import shapes, turns
+from sessiond.agent_host import shapes, told, turns
 from sessiond.agent_host.actions import changes
 from sessiond.agent_host.applying import applied, unfinished
 from sessiond.agent_host.confirmations import Confirmations
@@ -38,14 +38,14 @@ from sessiond.agent_host.numbers import Numbers, Shown, checksum
 from sessiond.agent_host.outbox import Recipient
 from sessiond.agent_host.refusals import Cut, Refusals
 from sessiond.agent_host.shapes import Action, State, Turn
-from sessiond.agent_host.summaries import draft, summary
+from sessiond.agent_host.summaries import draft, summary, with_activity
 from sessiond.agent_host.turns import Conversation
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond.model.message import Message
 from sessiond.model.values import Json, epoch_ms, timestamp
 from sessiond.ready import ready
 from sessiond.schema.sessions import OpenResult
-from sessiond.schema.types import SessionInfo, ShownChange
+from sessiond.schema.types import Activity, SessionInfo
 
 ready(SessionInfo)
 log = logging.getLogger(__name__)
@@ -138,8 +138,11 @@ class Hosted:
     @property
     def status(self) -> int:
         """As in the list: what the last turn does, and the flags."""
-        activity = shapes.chat_status(self.now.turns, self.now.active) & shapes.ACTIVITY
-        return self.summary.status & ~shapes.ACTIVITY | activity
+        return self.summary.status & ~shapes.ACTIVITY | self.chat_status & shapes.ACTIVITY
+
+    @property
+    def chat_status(self) -> int:
+        return shapes.chat_status(self.now.turns, self.now.active, self.summary.status)
 
     @property
     def attended(self) -> bool:
@@ -147,14 +150,13 @@ class Hosted:
 
     def state(self, channel: str, *, writes: bool) -> State:
         """`writes`: whether the window may."""
-        status = shapes.chat_status(self.now.turns, self.now.active)
-        chat = shapes.chat_summary(self.summary, self.wire_id, status, writes=writes)
+        chat = shapes.chat_summary(self.summary, self.wire_id, self.chat_status, writes=writes)
         if shapes.is_chat(channel):
             shown = self.now.turns
             if len(shown) > 2 * turns.MOST_TURNS:  # it has grown since it was loaded
                 shown = (turns.earlier(self.wire_id, self.summary.created_at), *shown[-turns.MOST_TURNS :])
             return shapes.chat_state(chat, shown, self.now.active, self.now.queued)
-        return shapes.session_state(self.summary, status, chat)
+        return shapes.session_state(self.summary, self.chat_status, chat)
 
     # Loading
 
@@ -249,11 +251,12 @@ class Hosted:
             self._host.gone(self)
         elif method in ("session/reloaded", "session/resync"):
             self._load_again()
-        elif method == "session/changed":
+        elif method in ("session/changed", "session/activityChanged"):
             try:
-                told = _told(params)
-                if told.seq > self.seq:
-                    self._change(told)
+                if method == "session/activityChanged":
+                    self._goes_on(told.activity_changed(params).activity)
+                elif (change := told.changed(params)).seq > self.seq:
+                    self._change(change)
             except Exception:  # a bug of ours must not cost windows what comes later
                 log.exception("a change of %s could not be shown", self.wire_id)
                 self._load_again()
@@ -292,23 +295,29 @@ class Hosted:
         self._loading = None
         self._release()
 
-    def _change(self, told: _Told) -> None:
+    def _change(self, news: told.Told) -> None:
         split, begun = None, False
         before = self.summary
-        for change in told.changes:
+        for change in news.changes:
             if change["kind"] == "updated":
                 self.summary = summary(msgspec.convert(change["session"], SessionInfo))
             elif change["kind"] == "appended" and not begun:
                 split, begun = self._split(change["messages"]), True
             self._messages = applied(self._messages, change)
-        self.seq = told.seq
-        kinds = {change["kind"] for change in told.changes}
+        self.seq = news.seq
+        kinds = {change["kind"] for change in news.changes}
         if kinds & {"appended", "extended", "finished"}:
             self._changed_at = asyncio.get_running_loop().time()
         elif kinds & {"truncated", "cleared"}:
             self._changed_at = -_FOREVER  # what remains had ended
         self._renamed(before)
         self._settle(split)
+
+    def _goes_on(self, activity: Activity | None) -> None:
+        """What a program that works in it says."""
+        was, self.summary = self.status, with_activity(self.summary, activity)
+        self._host.say(self, shapes.session_uri(self.wire_id), [shapes.activity_changed(self.summary.activity)])
+        self._tell_status(was)
 
     def _split(self, wires: Sequence[Mapping[str, Json]]) -> str | None:
         """The message that has to begin a turn, because the last one has ended."""
@@ -337,11 +346,14 @@ class Hosted:
         unanswered = self._newly_unanswered()
         if actions or split is not None:
             self._host.say(self, shapes.chat_uri(self.wire_id), actions, split, unanswered)
-        if self.status != was:
-            status = shapes.chat_status(self.now.turns, self.now.active)
-            self._host.say(self, shapes.session_uri(self.wire_id), [shapes.chat_changed(self.wire_id, status=status)])
-            self._host.status_changed(self)
+        self._tell_status(was)
         self.confirmations.told(self.seq)
+
+    def _tell_status(self, was: int) -> None:
+        if self.status != was:
+            changed = shapes.chat_changed(self.wire_id, status=self.chat_status)
+            self._host.say(self, shapes.session_uri(self.wire_id), [changed])
+            self._host.status_changed(self)
 
     def _newly_unanswered(self) -> str | None:
         """Whose turn has ended now because nobody answers."""
@@ -506,13 +518,3 @@ class Hosted:
                 return None
             before[at] = unfinished(before[at], shown.chars)
         return self._of(turns.grouped(before, self._splits), before, Refusals(), goes_on=not shown.ended)
-
-
-class _Told(msgspec.Struct, rename="camel"):
-    """`session/changed`, as far as windows are concerned."""
-
-    seq: int
-    changes: list[ShownChange]
-
-
-_told = msgspec.json.Decoder(_Told).decode

@@ -23,7 +23,7 @@ PERMISSION_DENIED = -32009
 NOT_FOUND = -32008
 INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32600, -32601, -32602, -32603
 
-IDLE, ERROR, IN_PROGRESS = 1, 2, 8
+IDLE, ERROR, IN_PROGRESS, INPUT_NEEDED = 1, 2, 8, 24
 ACTIVITY = 31
 """The bits of a status that say what goes on. The others are flags."""
 READ, ARCHIVED = 32, 64
@@ -172,6 +172,8 @@ class SessionSummary(Shape, frozen=True, kw_only=True):
     working_directories: tuple[str, ...] | None = None
     """File URIs. A window shows the sessions of its own folders, and where it has none, all."""
     project: Project | None = None
+    activity: str | None = None
+    """What goes on in it, in a few words."""
 
 
 def session_uri(wire_id: str) -> str:
@@ -212,7 +214,10 @@ def root_state(*, writes: bool) -> State:
     return {"agents": [{**agent, "models": models, "protectedResources": []}], "activeSessions": 0}
 
 
-def chat_status(turns: tuple[Turn, ...], active: Turn | None) -> int:
+def chat_status(turns: tuple[Turn, ...], active: Turn | None, said: int) -> int:
+    """`said`: the status of the row, which programs that work in the session may have set."""
+    if said & ACTIVITY in (INPUT_NEEDED, IN_PROGRESS):
+        return said & ACTIVITY | READ
     if active is not None:
         return IN_PROGRESS | READ
     return (ERROR if turns and turns[-1].state == "error" else IDLE) | READ
@@ -325,6 +330,10 @@ def title_changed(title: str) -> Action:
 
 def archived_changed(archived: bool) -> Action:
     return {"type": "session/isArchivedChanged", "isArchived": archived}
+
+
+def activity_changed(activity: str | None) -> Action:
+    return {"type": "session/activityChanged", **({} if activity is None else {"activity": activity})}
 
 
 def chat_changed(wire_id: str, **changes: object) -> Action:

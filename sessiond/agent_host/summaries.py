@@ -7,8 +7,10 @@ import posixpath
 import re
 from pathlib import PurePosixPath, PureWindowsPath
 
+import msgspec
+
 from sessiond.agent_host import shapes
-from sessiond.schema.types import SessionInfo
+from sessiond.schema.types import Activity, SessionInfo
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -20,12 +22,24 @@ def summary(info: SessionInfo) -> shapes.SessionSummary:
         resource=shapes.session_uri(info.session_id),
         provider=shapes.PROVIDER,
         title=info.name or info.session_id,
-        status=shapes.IDLE | shapes.READ | (shapes.ARCHIVED if info.archived else 0),
+        status=_doing(info.activity) | shapes.READ | (shapes.ARCHIVED if info.archived else 0),
         created_at=info.created_at,
         modified_at=info.updated_at,
         working_directories=None if folder is None else (folder,),
         project=None if folder is None else shapes.Project(uri=folder, display_name=_name(info.cwd or "")),
+        activity=info.activity.text if isinstance(info.activity, Activity) else None,
     )
+
+
+def with_activity(row: shapes.SessionSummary, activity: Activity | None) -> shapes.SessionSummary:
+    status = row.status & ~shapes.ACTIVITY | _doing(activity)
+    return msgspec.structs.replace(row, status=status, activity=None if activity is None else activity.text)
+
+
+def _doing(activity: Activity | msgspec.UnsetType | None) -> int:
+    if not isinstance(activity, Activity):
+        return shapes.IDLE
+    return shapes.INPUT_NEEDED if activity.state == "waiting" else shapes.IN_PROGRESS
 
 
 def draft(wire_id: str, cwd: str | None, at: str) -> shapes.SessionSummary:

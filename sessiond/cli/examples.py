@@ -49,6 +49,10 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("Add what you say", f'sessiond append {_ID} "Which lock is taken first?"'),
         Example("Add what another program prints", f"date | sessiond append {_ID} --role assistant"),
     ),
+    "answer": (
+        Example("See what a session asks", f"sessiond answer {_ID}"),
+        Example("Answer with one of the choices, by its id or label", f"sessiond answer {_ID} allow"),
+    ),
     "tail": (
         Example("See what any tool says in a session, as it is said", f"sessiond tail {_ID}"),
         Example("Give each change to a script, one JSON document a line", f"sessiond tail {_ID} --json --last 0"),

@@ -19,6 +19,7 @@ COMMANDS = {
     "new": "new",
     "append": "append",
     "tail": "tail",
+    "answer": "answer",
     "search": "search",
     "stats": "stats",
     "rename": "rename",

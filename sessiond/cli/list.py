@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sessiond.cli.activity import in_short
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters, tell_unmatched
 from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
@@ -30,6 +31,7 @@ def _sort(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
 @click.command("list", short_help="List your sessions, newest first.")
 @filters
 @click.option("--name", help="Only those with this in the name.")
+@click.option("--waiting", is_flag=True, help="Only those that wait for you: for permission, or for an answer.")
 @click.option("--deleted", is_flag=True, help="List what is in the trash instead.")
 @click.option(
     "--sort", default="-updated", show_default=True, callback=_sort, metavar="[-]KEY",
@@ -43,6 +45,7 @@ def _sort(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
 def command(
     sort: str,
     reverse: bool,
+    waiting: bool,
     limit: int | None,
     everything: bool,
     color: str,
@@ -54,8 +57,8 @@ def command(
 
     If the output is not a terminal, each session is one line, with tabs between id, name, messages, changed, model, tags,
     folder and store. If there are more than are shown, standard error says so, unless you give -n.
-    On a terminal, the name comes first, and a long id is cut where it is the only one that begins so: commands take that
-    for the id. A session without a name is shown with its summary or how it begins, in brackets.
+    On a terminal, the name comes first, then what goes on in the session at the moment, and a long id is cut where it is the
+    only one that begins so: commands take that for the id. A session without a name is shown with its summary or how it begins, in brackets.
     With --json the document is the result of session/list: {"sessions": [...], "nextCursor": ...}, with "incomplete": true
     while the index is being rebuilt and does not know all sessions yet. Without --json, standard error says so.
     """
@@ -64,7 +67,7 @@ def command(
     people = for_people() and not as_json
     known: dict[str, str] = {}
     with connect() as client:
-        wanted = filter_of(**given)
+        wanted = filter_of(activity="waiting" if waiting else None, **given)
         found = sessions(client, None if everything else limit or _FEW, sort, wanted)
         if not found.sessions:
             check_exists(client, store=given["store"])
@@ -89,7 +92,9 @@ def command(
         return
     if not rows:
         say(
-            "no matching sessions"
+            "no session waits for you"
+            if waiting
+            else "no matching sessions"
             if any(given.values())
             else "no sessions yet; try sessiond import (what your tools have kept), or sessiond new"
         )
@@ -101,7 +106,8 @@ def command(
 
     # Of what is in the trash, `restore` wants the whole id.
     short = not given["deleted"]
-    show(rows, more=found.next_cursor is not None, short=short, paint=Paint(colored(color)), paged=not no_pager)
+    doing = {info.session_id: in_short(info.activity) for info in found.sessions}
+    show(rows, doing, more=found.next_cursor is not None, short=short, paint=Paint(colored(color)), paged=not no_pager)
 
 
 def _row(info: SessionInfo) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from sessiond.cli.columns import Column, fitted
 from sessiond.cli.output import one_line
-from sessiond.cli.terminal import DIM, SESSION, Paint, columns, pager
+from sessiond.cli.terminal import DIM, SESSION, TIME, Paint, columns, pager
 
 _COLUMNS = (
     Column("name", least=12, before_others=28, most=48),
+    Column("now", TIME, least=10, most=28),
     Column("id", SESSION),
     Column("messages", right=True, rank=1),
     Column("changed", DIM),
@@ -23,14 +25,18 @@ _ID = 26
 """So many characters of an id are shown at least. Those that sessiond makes are shorter, and whole."""
 
 
-def show(rows: list[list[str]], *, more: bool, short: bool, paint: Paint, paged: bool) -> None:
-    """`rows`: a cell for each column. `more`: there are sessions that are not shown. `short`: ids may be cut."""
+def show(
+    rows: list[list[str]], doing: Mapping[str, str], *, more: bool, short: bool, paint: Paint, paged: bool
+) -> None:
+    """`rows`: a cell for each column, without the one of `doing`, which is by id. `more`: there are sessions that are not
+    shown. `short`: ids may be cut.
+    """
     home = os.path.expanduser("~")
     known_as = shortened([row[0] for row in rows]) if short else {}
-    rows = [[row[1], known_as.get(row[0], row[0]), *row[2:]] for row in rows]
+    rows = [[row[1], doing.get(row[0], ""), known_as.get(row[0], row[0]), *row[2:]] for row in rows]
     for row in rows:
-        if row[6] == home or row[6].startswith(home + "/"):
-            row[6] = "~" + row[6][len(home) :]
+        if row[7] == home or row[7].startswith(home + "/"):
+            row[7] = "~" + row[7][len(home) :]
     with pager(paged) as out:
         for line in fitted(_COLUMNS, [[one_line(cell) for cell in row] for row in rows], columns(), paint):
             out.write(line + "\n")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from sessiond.cli import options
+from sessiond.cli.activity import in_words
 from sessiond.cli.client import Single, connect_once
 from sessiond.cli.output import clean, content_text, message_text, one_line, print_json, say
 from sessiond.cli.pages import ShownChange, open_
@@ -65,6 +66,9 @@ class _Follower:
             if told.method == "session/changed":
                 for change in notice.changes:
                     self.show(plain(change))
+            elif told.method == "session/activityChanged" and not self.as_json:
+                self._end_stream()
+                say(one_line(f"── {in_words(notice.activity)}", 200))
             elif told.method in ("session/resync", "session/reloaded"):
                 return
             elif told.method == "session/deleted":

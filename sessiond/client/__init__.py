@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sessiond.client.aio.session import AsyncSession
     from sessiond.client.blocking import Sessiond
     from sessiond.client.changes import (
+        ActivityChanged,
         Appended,
         Asked,
         Change,
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
     from sessiond.client.requests import Answer
     from sessiond.client.session import Session
     from sessiond.client.types import (
+        Activity,
+        Answered,
         AppendedMessage,
+        Choice,
         Exported,
         FileWarning,
         Hit,
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
         Note,
         Parent,
         Progress,
+        Question,
         SavedFile,
         SessionInfo,
         Snapshot,
@@ -87,10 +92,13 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "Activity",
+    "ActivityChanged",
     "Adopted",
     "AlreadyExists",
     "Answer",
     "AnswerLost",
+    "Answered",
     "Appended",
     "AppendedMessage",
     "Asked",
@@ -103,6 +111,7 @@ __all__ = [
     "Cancelled",
     "Change",
     "Changes",
+    "Choice",
     "Cleared",
     "Closed",
     "Conflict",
@@ -130,6 +139,7 @@ __all__ = [
     "OtherChange",
     "Parent",
     "Progress",
+    "Question",
     "ReadOnly",
     "Reply",
     "Reread",
@@ -165,7 +175,7 @@ _WHERE = {
     "sessiond.client.aio.reply": "AsyncReply",
     "sessiond.client.aio.session": "AsyncSession",
     "sessiond.client.blocking": "Sessiond",
-    "sessiond.client.changes": "Appended Asked Change Cleared Created Deleted Extended Finished "
+    "sessiond.client.changes": "ActivityChanged Appended Asked Change Cleared Created Deleted Extended Finished "
     "Interrupted Noted OtherChange Reread StateSet Truncated Updated",
     "sessiond.client.daemon_types": "Adopted BackedUp Followed HubStatus Status",
     "sessiond.client.failures": "AnswerLost Closed NoAnswer",
@@ -173,8 +183,8 @@ _WHERE = {
     "sessiond.client.reply": "Reply",
     "sessiond.client.requests": "Answer",
     "sessiond.client.session": "Session",
-    "sessiond.client.types": "AppendedMessage Exported FileWarning Hit HitPage Imported Message NewMessage Note Parent Progress SavedFile "
-    "SessionInfo Snapshot ToolCall",
+    "sessiond.client.types": "Activity Answered AppendedMessage Choice Exported FileWarning Hit HitPage Imported Message NewMessage Note Parent "
+    "Progress Question SavedFile SessionInfo Snapshot ToolCall",
     "sessiond.client.usage": "ModelUsage TokenTotals UsageReport UsageRow",
     "sessiond.errors": "AlreadyExists BadFile Cancelled Conflict DaemonUnreachable Indeterminate InvalidParams ReadOnly "
     "SessionNotFound SessiondError TooLarge Unauthorized Unavailable",

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, field
 from msgspec.structs import force_setattr
 
-from sessiond.client.types import Message, Note, Origin, SessionInfo, ToolCall, Value
+from sessiond.client.types import Activity, Message, Note, Origin, SessionInfo, ToolCall, Value
 
 
 class _Change(Value, frozen=True, kw_only=True):
@@ -119,6 +119,13 @@ class Interrupted(_Change, frozen=True, kw_only=True):
     """Only with `answers`: nobody wants the answer any more. Finish what there is of it as `interrupted`."""
 
 
+class ActivityChanged(_Change, frozen=True, kw_only=True):
+    """Something else goes on in the session."""
+
+    activity: Activity | None = None
+    """None: nothing any more."""
+
+
 Change: TypeAlias = (
     Created
     | Appended
@@ -134,6 +141,7 @@ Change: TypeAlias = (
     | Deleted
     | Asked
     | Interrupted
+    | ActivityChanged
 )
 
 

@@ -59,14 +59,14 @@ class Connection:
     def ask(self, request: Request[T], deadline: float, *, resent: bool = False) -> Answer[T]:
         """The answer to a request, or its error as a SessiondError. TimeoutError, ConnectionError.
 
-        Ctrl-C stops a request that reports its progress: KeyboardInterrupt is raised once the daemon has stopped it.
+        Ctrl-C stops a request that `stops`: KeyboardInterrupt is raised once the daemon has stopped it.
         """
         number = self.send(request.method, request.params, deadline)
         self._asking = request
         try:
             return request.answer(self.wait(number, deadline), resent=resent)
         except KeyboardInterrupt:
-            if request.on_progress is not None:
+            if request.stops:
                 self._write(cancellation(number), deadline)
                 self.wait(number, deadline)
             raise

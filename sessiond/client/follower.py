@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.client.changes import (
+    ActivityChanged,
     Asked,
     Change,
     Deleted,
@@ -136,6 +137,8 @@ class Follower:
             yield Asked(session_id=self.session_id, seq=self.known or 0, message_id=notice.message_id)
         elif method == "session/interrupted":
             yield Interrupted(session_id=self.session_id, seq=self.known or 0)
+        elif method == "session/activityChanged":
+            yield ActivityChanged(session_id=self.session_id, seq=self.known or 0, activity=notice.activity)
         elif self.stale or self.more_since is not None:
             if len(self._early) < EARLY_NOTICES:
                 self._early.append((method, notice))

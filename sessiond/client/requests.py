@@ -49,10 +49,10 @@ class Answer(Generic[T]):
 class Request(Generic[T]):
     """`type_`: of the result; a struct that several threads decode to is named in its module's `ready`. `again`: sending it twice
     does the same as sending it once, so it may be sent over the next connection. `on_progress` is called with what the daemon
-    says meanwhile.
+    says meanwhile. `stops`: the daemon is told if nobody waits for the response any more, as always if there is progress.
     """
 
-    __slots__ = ("_done_before", "_type", "again", "method", "on_progress", "params")
+    __slots__ = ("_done_before", "_type", "again", "method", "on_progress", "params", "stops")
 
     def __init__(
         self,
@@ -63,7 +63,9 @@ class Request(Generic[T]):
         again: bool = True,
         done_before: Callable[[SessiondError], Any] | None = None,
         on_progress: OnProgress | None = None,
+        stops: bool = False,
     ) -> None:
+        self.stops = stops or on_progress is not None
         self.method = method
         self.params = params if on_progress is None else {**params, "workDoneToken": new_id("p")}
         self.again = again
@@ -326,6 +328,27 @@ def follow(
 def adopt(path: str, *, name: str | None, format: str | None) -> Request[d.Adopted]:
     """A folder that is a store already is refused, so this is not sent again."""
     return Request("store/adopt", _given(path=path, name=name, format=format), d.Adopted, again=False)
+
+
+def activity(
+    session_id: str, state: str, waiting_for: str | None, text: str | None, process: int | None
+) -> Request[Any]:
+    params = _given(sessionId=session_id, state=state, waitingFor=waiting_for, text=text, process=process)
+    return Request("session/activity", params, _ANY)
+
+
+def ask(
+    session_id: str, text: str, choices: Iterable[t.Choice] | None, waiting_for: str | None, tool_call_id: str | None
+) -> Request[t.Answered]:
+    """Over the next connection it is another question: the first one ended with its own."""
+    offered = None if choices is None else [msgspec.to_builtins(one) for one in choices]
+    params = _given(sessionId=session_id, text=text, choices=offered, waitingFor=waiting_for, toolCallId=tool_call_id)
+    return Request("session/ask", params, t.Answered, stops=True)
+
+
+def answer(session_id: str, question_id: str, choice: str | None, text: str | None) -> Request[t.Accepted]:
+    params = _given(sessionId=session_id, questionId=question_id, choice=choice, text=text)
+    return Request("session/answer", params, t.Accepted, again=False)
 
 
 def note_append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ from sessiond.client import requests
 from sessiond.client.link import Link
 from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
 from sessiond.client.types import (
+    Answered,
     AppendedMessage,
+    Choice,
     Exported,
     Message,
     NewMessage,
@@ -235,6 +238,44 @@ class Session:
     ) -> int:
         """Set values; a None removes its key. Returns the session's seq afterwards. Conflict and AnswerLost as for `update`."""
         return self._link.call(requests.state_set(self.id, values, expected_seq), timeout_s).seq
+
+    # What goes on in it
+
+    def activity(
+        self,
+        state: str,
+        *,
+        waiting_for: str | None = None,
+        text: str | None = None,
+        process: int | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Say what this program does in the session: `working`, `waiting` for a person, or `idle`.
+
+        It is not kept in a file. It holds until this client says something else or its connection ends; with `process`, the id of
+        a process, until that has ended.
+        """
+        self._link.call(requests.activity(self.id, state, waiting_for, text, process), timeout_s)
+
+    def ask(
+        self,
+        text: str,
+        *,
+        choices: Iterable[Choice] | None = None,
+        waiting_for: str | None = None,
+        tool_call_id: str | None = None,
+        timeout_s: float = math.inf,
+    ) -> Answered:
+        """Ask whoever looks at the session, in any client; returns the first answer. The session waits for a person
+        meanwhile, and so does every other call of this client: use one of its own. Ctrl-C withdraws the question.
+        """
+        return self._link.call(requests.ask(self.id, text, choices, waiting_for, tool_call_id), timeout_s)
+
+    def answer(
+        self, question_id: str, choice: str | None = None, *, text: str | None = None, timeout_s: float | None = None
+    ) -> bool:
+        """Answer the question of the session's `activity`. False: it was answered before, or nobody asks it any more."""
+        return self._link.call(requests.answer(self.id, question_id, choice, text), timeout_s).accepted
 
     # The whole session
 

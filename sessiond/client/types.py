@@ -26,6 +26,42 @@ class Parent(Value, frozen=True, kw_only=True):
     """None where nobody said, as of a subagent."""
 
 
+class Choice(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer to choose."""
+
+    id: str
+    label: str
+    kind: str | None = None
+    """Where permission is asked for: `allow` or `deny`."""
+
+
+class Question(Value, frozen=True, kw_only=True):
+    """What a program asks a person. `Session.answer` answers it; the first answer counts."""
+
+    id: str
+    choices: list[Choice] | None = None
+    """None: any text is an answer."""
+    tool_call_id: str | None = None
+    """The call that needs permission."""
+
+
+class Activity(Value, frozen=True, kw_only=True):
+    """What goes on in a session at the moment, as a program that works in it says."""
+
+    state: str = ""
+    """`working`, or `waiting` for a person."""
+    since: str = ""
+    """RFC 3339."""
+    client: str = ""
+    """Who says so."""
+    waiting_for: str | None = None
+    """`permission`, `question`, or another word."""
+    text: str | None = None
+    """What it does or asks."""
+    question: Question | None = None
+    """To be answered here. None: only the program itself takes an answer."""
+
+
 class SessionInfo(Value, frozen=True, kw_only=True):
     """What a list shows of a session."""
 
@@ -54,6 +90,8 @@ class SessionInfo(Value, frozen=True, kw_only=True):
     """The session file is behind the journal."""
     cut: list[str] = []
     """Fields that are left out because they are too large for one response."""
+    activity: Activity | None = None
+    """What goes on in it. None: nothing, as far as anybody says."""
     provisional: int = 0
     """In a shared store: how many changes are durable here and still wait for the hub."""
     deleted_at: str = ""
@@ -322,11 +360,28 @@ class Notice(Value, frozen=True, kw_only=True):
     changes: list[Raw] = []
     origin: Origin | None = None
     replay: bool = False
+    activity: Activity | None = None
 
     @property
     def about(self) -> str:
         """The id of the session that it is about."""
         return self.session_id or (self.session.session_id if self.session is not None else "")
+
+
+class Answered(Value, frozen=True, kw_only=True):
+    """The answer to a question."""
+
+    client: str = ""
+    """Who gave it."""
+    choice: str | None = None
+    """The `id` of a choice."""
+    text: str | None = None
+
+
+class Accepted(Value, frozen=True, kw_only=True):
+    """Whether an answer counts."""
+
+    accepted: bool
 
 
 class SessionResult(Value, frozen=True, kw_only=True):
@@ -378,6 +433,6 @@ class StateResult(Value, frozen=True, kw_only=True):
 
 # Several threads may decode to these.
 ready(
-    AppendResult, Exported, HitPage, Imported, ListPage, Moved, NoteListResult, NoteResult, Notice, Opened, Page,
+    Accepted, Answered, AppendResult, Exported, HitPage, Imported, ListPage, Moved, NoteListResult, NoteResult, Notice, Opened, Page,
     ProgressNotice, SeqResult, SessionResult, StateResult,
 )  # fmt: skip

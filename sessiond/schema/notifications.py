@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from sessiond.schema.types import Count, Seq, SessionInfo, ShownChange, Wire
+from sessiond.schema.types import Activity, Count, Seq, SessionInfo, ShownChange, Wire
 from sessiond.store.port import HubStatus
 
 
@@ -86,6 +86,14 @@ class Interrupted(Wire):
     session_id: str
 
 
+class ActivityChanged(Wire):
+    """Sent to every connection that has the session open when something else goes on in it."""
+
+    session_id: str
+    activity: Activity | None
+    """None: nothing goes on any more."""
+
+
 class ListChanged(Wire):
     """Sent once for each `session/listChanged` with `tell`, when a session was made, changed, archived, deleted or restored after
     its result: read the list again, and ask to be told again. Another such request of the connection takes the place of the first.
@@ -111,6 +119,7 @@ NOTIFICATIONS: dict[str, type[Wire]] = {
     "session/resync": Resync,
     "session/asked": Asked,
     "session/interrupted": Interrupted,
+    "session/activityChanged": ActivityChanged,
     "list/changed": ListChanged,
     "store/hubChanged": HubChanged,
 }

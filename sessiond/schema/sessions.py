@@ -8,12 +8,14 @@ from msgspec import UNSET, UnsetType
 
 from sessiond.index.values import Hit, ModelUsage, TokenTotals, UsageRow
 from sessiond.schema.types import (
+    Choice,
     Count,
     ExportFormat,
     FileWarning,
     Filter,
     JsonObject,
     Limit,
+    ListFilter,
     Note,
     Parent,
     SearchFilter,
@@ -224,6 +226,63 @@ class SaveResult(Wire):
     saved: list[SavedFile]
 
 
+class ActivityParams(Wire):
+    """What the caller does in a session, until it says something else or its connection ends."""
+
+    session_id: str
+    state: Literal["idle", "working", "waiting"]
+    waiting_for: str | None = None
+    """`permission`, `question`, or another word."""
+    text: str | None = None
+    """What it does or waits for, in a few words: at most 2,000 characters."""
+    process: int | None = None
+    """The id of the process that does it: then it lasts until that process has ended, and another connection may say the next thing
+    about the same process. For scripts that an agent runs at each event.
+    """
+
+
+class AskParams(Wire):
+    """A question to a person. The session is `waiting` until somebody answers it; cancelling the request withdraws it."""
+
+    session_id: str
+    text: str
+    """At most 2,000 characters."""
+    choices: list[Choice] | None = None
+    """Absent: any text is an answer."""
+    waiting_for: str | None = None
+    """`permission`, or another word. Defaults to `question`."""
+    tool_call_id: str | None = None
+    """The call that needs permission."""
+
+
+class AskResult(Wire):
+    """The answer."""
+
+    client: str
+    """Who gave it: `clientInfo.name`."""
+    choice: str | UnsetType = UNSET
+    """The `id` of a choice."""
+    text: str | UnsetType = UNSET
+
+
+class AnswerParams(Wire):
+    """The answer to the question of a session's `activity`."""
+
+    session_id: str
+    question_id: str
+    choice: str | None = None
+    """The `id` of one of its choices."""
+    text: str | None = None
+    """In words: where there are no choices, or in addition to one."""
+
+
+class AnswerResult(Wire):
+    """Whether the answer counts."""
+
+    accepted: bool
+    """false: it was answered before, or nobody asks it any more."""
+
+
 class ListParams(Wire):
     """A page of sessions."""
 
@@ -232,7 +291,7 @@ class ListParams(Wire):
     """`nextCursor` of the previous page."""
     sort: Sort | None = None
     """Defaults to `-updatedAt`."""
-    filter: Filter | None = None
+    filter: ListFilter | None = None
 
 
 class ListResult(Wire):

@@ -38,6 +38,42 @@ class Parent(Wire):
     """Null where nobody said."""
 
 
+class Choice(Wire, omit_defaults=True):
+    """An answer to choose."""
+
+    id: str
+    label: str
+    kind: Literal["allow", "deny"] | None = None
+    """What it means where permission is asked for."""
+
+
+class Question(Wire, omit_defaults=True):
+    """What a program asks a person. Any client may answer it with `session/answer`; the first answer counts."""
+
+    id: str
+    choices: list[Choice] | None = None
+    """Absent: any text is an answer."""
+    tool_call_id: str | None = None
+    """The call that needs permission."""
+
+
+class Activity(Wire, omit_defaults=True):
+    """What goes on in a session at the moment, as a program that works in it says. A session in which nothing does has none."""
+
+    state: Literal["working", "waiting"]
+    """`waiting`: for a person."""
+    since: str
+    """RFC 3339."""
+    client: str
+    """Who says so: `clientInfo.name`."""
+    waiting_for: str | None = None
+    """`permission`, `question`, or another word."""
+    text: str | None = None
+    """What it does or asks, in a few words."""
+    question: Question | None = None
+    """What `session/ask` asks. Absent: only the program itself takes an answer."""
+
+
 class SessionInfo(Wire, gc=False):
     """What a list shows of a session."""
 
@@ -67,6 +103,8 @@ class SessionInfo(Wire, gc=False):
     """The session file is behind the journal."""
     cut: list[str] | msgspec.UnsetType = msgspec.UNSET
     """Fields that are left out because they are too large for one response; they came from a file."""
+    activity: Activity | msgspec.UnsetType = msgspec.UNSET
+    """What goes on in it. Left out if nothing does."""
     provisional: Count | msgspec.UnsetType = msgspec.UNSET
     """In a shared store: how many changes are durable here and still wait for the hub. Left out if there are none."""
     deleted_at: str | msgspec.UnsetType = msgspec.UNSET
@@ -200,6 +238,13 @@ class Filter(Wire, omit_defaults=True):
     """The tool that sessions were imported from, such as `codex`; `sessiond`: those that were not imported."""
     parent: str | None = None
     """Sessions whose `parent` is this one: forks, copies, subagents."""
+
+
+class ListFilter(Filter, omit_defaults=True):
+    """As for all, and what only the daemon knows."""
+
+    activity: Literal["working", "waiting"] | None = None
+    """Only sessions in which this goes on."""
 
 
 class SearchFilter(Filter, omit_defaults=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +15,7 @@ from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json, join_wire_id, strict_timestamp, tool_of
 from sessiond.model.wire import encode
 from sessiond.schema.sessions import ChangedSession, ListChangedResult, ListResult, SearchResult, UsageResult
-from sessiond.schema.types import SessionInfo
+from sessiond.schema.types import Parent, SessionInfo
 from sessiond.service import presentation
 from sessiond.service.catalog import Catalog
 from sessiond.service.open_sessions import OpenSessions
@@ -52,6 +52,7 @@ _FILTER_TYPES: dict[str, tuple[type, ...]] = {
     "parent": (str,),
     "role": (str,),
     "sessionId": (str,),
+    "activity": (str,),
 }
 
 
@@ -84,6 +85,10 @@ class Finder:
             )
         wanted = _checked(wanted)
         count = self._limit(limit)
+        if (state := wanted.pop("activity", None)) is not None:
+            if wanted.get("deleted"):
+                return ListResult(sessions=[], next_cursor=None)  # nothing goes on in the trash
+            return await self._active(str(state), count, cursor, sort, wanted)
         if wanted.get("deleted"):
             return await self._deleted(count, cursor, sort, wanted)
         page, whole = await self._listed(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
@@ -181,7 +186,7 @@ class Finder:
             return self._open_sessions.info(one)
         dirty = self._open_sessions.is_dirty(info.session_id)
         shown = presentation.shown_info(info, store=info.store, format=info.format, path=info.path, dirty=dirty)
-        return presentation.info(shown, self._most)
+        return self._open_sessions.activities.shown(presentation.info(shown, self._most), {})
 
     async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]) -> ListResult:
         found: list[tuple[Store, Trashed]] = []
@@ -189,21 +194,29 @@ class Finder:
             if wanted.get("store") in (None, store.name):
                 found += [(store, one) for one in await store.trash()]
         found = [(store, one) for store, one in found if _fits(one.info, wanted)]
-        key = {"updatedAt": "updated_at", "createdAt": "created_at", "name": "name", "messageCount": "message_count"}[
-            sort.lstrip("-")
-        ]
         found.sort(key=lambda one: one[1].trash_id)
-        found.sort(
-            key=lambda one: (
-                (getattr(one[1].info, key) or 0) if key == "message_count" else str(getattr(one[1].info, key) or "")
-            ),
-            reverse=sort.startswith("-"),
-        )
+        found.sort(key=lambda one: _sort_key(one[1].info, sort), reverse=sort.startswith("-"))
         start = _offset(cursor)
         page = [presentation.info(_in_trash(store, one), self._most) for store, one in found[start : start + limit]]
-        page = page[: presentation.by_bytes(page, self._limits.page_most)]
+        return self._page(page, start, len(found))
+
+    async def _active(
+        self, state: str, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]
+    ) -> ListResult:
+        """Sessions in which something goes on: there are never many."""
+        ids = sorted(self._open_sessions.activities.in_state(state))
+        infos = [info for wire_id in ids if (info := await self._info(wire_id)) is not None]
+        store, shelf = wanted.get("store"), bool(wanted.get("archived"))
+        found = [one for one in infos if store in (None, one.store) and one.archived == shelf and _fits(one, wanted)]
+        found.sort(key=lambda info: _sort_key(info, sort), reverse=sort.startswith("-"))
+        start = _offset(cursor)
+        return self._page(found[start : start + limit], start, len(found))
+
+    def _page(self, infos: Sequence[SessionInfo], start: int, total: int) -> ListResult:
+        """As many of `infos` as fit. They are those from `start` on, of `total`."""
+        page = [*infos[: presentation.by_bytes(infos, self._limits.page_most)]]
         after = start + len(page)
-        return ListResult(sessions=page, next_cursor=f"trash-{after}" if after < len(found) else None)
+        return ListResult(sessions=page, next_cursor=f"trash-{after}" if after < total else None)
 
     async def search(
         self, *, query: str, mode: str, limit: int | None, cursor: str | None, wanted: Mapping[str, Json]
@@ -290,7 +303,17 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
     return checked
 
 
-def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
+_SORT_FIELDS = {
+    "updatedAt": "updated_at", "createdAt": "created_at", "name": "name", "messageCount": "message_count",
+}  # fmt: skip
+
+
+def _sort_key(info: SessionHead | SessionInfo, sort: str) -> tuple[int, str]:
+    value = getattr(info, _SORT_FIELDS[sort.removeprefix("-")])
+    return (value, "") if isinstance(value, int) else (0, value or "")
+
+
+def _fits(info: SessionHead | SessionInfo, wanted: Mapping[str, Json]) -> bool:
     name, cwd, model = wanted.get("name"), wanted.get("cwd"), wanted.get("model")
     return (
         all(tag in info.tags for tag in wanted.get("tags", []))
@@ -301,8 +324,13 @@ def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
         and info.updated_at < wanted.get("until", "~")
         and (not wanted.get("archived") or info.archived)
         and wanted.get("tool") in (None, tool_of(info.metadata))
-        and wanted.get("parent") in (None, (info.parent or {}).get("sessionId"))
+        and wanted.get("parent") in (None, _parent_of(info))
     )
+
+
+def _parent_of(info: SessionHead | SessionInfo) -> object:
+    parent = info.parent
+    return parent.session_id if isinstance(parent, Parent) else (parent or {}).get("sessionId")
 
 
 def _is_of_model(model: str | None, asked: str) -> bool:

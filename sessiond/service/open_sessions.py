@@ -25,6 +25,7 @@ from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id, timestamp
 from sessiond.schema.types import SessionInfo
 from sessiond.service import presentation
+from sessiond.service.activities import Activities
 from sessiond.service.autosave import AutoSave
 from sessiond.service.catalog import Catalog
 from sessiond.service.eviction import Eviction
@@ -78,6 +79,7 @@ class OpenSessions:
         self._moves = moves
         self._removals, self.edited = removals, removals.edited
         self._all: dict[str, OpenSession] = {}
+        self.activities = Activities(self.now, new_id, self._all, catalog.came)
         self._of_peer: dict[int, set[OpenSession]] = {}
         self._gathering: set[OpenSession] = set()
         """Those that gather text of a reply, and some that did a moment ago: a list must not look at all that are open."""
@@ -168,7 +170,8 @@ class OpenSessions:
 
     def info(self, one: OpenSession) -> SessionInfo:
         attached, provisional = len(one.audience), one.stored.provisional
-        return self.describe(one.store, one.there, attached=attached, dirty=one.dirty, provisional=provisional)
+        info = self.describe(one.store, one.there, attached=attached, dirty=one.dirty, provisional=provisional)
+        return self.activities.shown(info, one.writers)
 
     def describe(
         self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False, provisional: int = 0
@@ -224,6 +227,7 @@ class OpenSessions:
     def gone(self, one: OpenSession) -> None:
         self.dirty.discard(one)
         self._unattended.note(one)
+        self.activities.vanished(one.wire_id)
         self.catalog.vanished(one.wire_id)
 
     def attached(self, one: OpenSession, peer: Peer) -> None:
@@ -334,6 +338,7 @@ class OpenSessions:
 
     def disconnected(self, peer: Peer) -> None:
         """It leaves all sessions that it had open, some at a time: others get their turns in between."""
+        self.activities.disconnected(peer)
         mine = list(self._of_peer.get(peer.id, ()))
         rest = iter(mine)
         for _ in range(min(LEAVING_AT_A_TIME, len(mine))):
@@ -489,6 +494,7 @@ class OpenSessions:
     async def close(self) -> None:
         """Save everything. What cannot be saved remains in the journal."""
         self.autosave.stop()
+        self.activities.close()
         for timer in (*self._timers.values(), *self._later, *([self._sparing] if self._sparing else [])):
             timer.cancel()
         self._timers.clear()

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeVarTuple, Unpack
 
 from sessiond.model.wire import encode as _encode
 from sessiond.schema.notifications import (
+    ActivityChanged,
     Asked,
     Changed,
     Deleted,
@@ -23,7 +24,7 @@ from sessiond.schema.notifications import (
     Saved,
 )
 from sessiond.schema.sessions import OpenResult
-from sessiond.schema.types import SessionInfo, ShownChange, Wire
+from sessiond.schema.types import Activity, SessionInfo, ShownChange, Wire
 from sessiond.store.port import SavedSession as SavedFile
 
 OF_THE_DAEMON = Origin(client="sessiond", connection=0)
@@ -146,6 +147,9 @@ class Subscribers:
     def saved(self, file: SavedFile) -> None:
         told = Saved(session_id=self.wire_id, path=file.path, bytes=file.bytes, saved_at=file.saved_at)
         self._tell("session/saved", told)
+
+    def activity(self, activity: Activity | None) -> None:
+        self._tell("session/activityChanged", ActivityChanged(session_id=self.wire_id, activity=activity))
 
     def _tell(self, method: str, params: Wire) -> None:
         encoded = _encode(params)

@@ -29,6 +29,9 @@ def _session(state: State, action: State) -> None:
             state["title"] = action["title"]
         case "session/isArchivedChanged":
             state["status"] = state["status"] | 64 if action["isArchived"] else state["status"] & ~64
+        case "session/activityChanged":
+            state.pop("activity", None)
+            state |= {key: action[key] for key in ("activity",) if key in action}
         case "session/chatUpdated":
             for chat in state["chats"]:
                 if chat["resource"] == action["chat"]:

@@ -21,7 +21,10 @@ from tests.suite.explore import seeds
 
 def state(of: Conversation) -> dict[str, Any]:
     """As in a snapshot; flags, and what says when something happened, aside."""
-    found: dict[str, Any] = {"status": shapes.chat_status(of.turns, of.active) & shapes.ACTIVITY, "turns": of.turns}
+    found: dict[str, Any] = {
+        "status": shapes.chat_status(of.turns, of.active, shapes.IDLE) & shapes.ACTIVITY,
+        "turns": of.turns,
+    }
     if of.active is not None:
         found["activeTurn"] = of.active
     if of.queued:

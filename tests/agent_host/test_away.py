@@ -12,7 +12,7 @@ import operator
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -22,10 +22,12 @@ from sessiond.agent_host.host import AgentHost
 from sessiond.errors import InvalidParams
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
+from sessiond.schema.sessions import ActivityParams
 from sessiond.service.sessions import Service
 from tests.agent_host.reducers import reduced
 from tests.agent_host.window import VERSIONS, text
 from tests.fakes.clock import ManualClock
+from tests.fakes.peer import FakePeer
 from tests.suite.explore import seeds
 
 CHAT, SESSION = shapes.chat_uri("a"), shapes.session_uri("a")
@@ -154,6 +156,7 @@ class World:
         self._service = service
         self._clock = clock
         self._peers = 100
+        self._agent = FakePeer("agent")
         self.seats = [Seat(), Seat()]
         self._streamed = ""
         self._text = ""
@@ -175,7 +178,7 @@ class World:
     async def step(self) -> None:
         steps: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (3, self.say), (2, self.answer), (2, self.stream), (5, self.extend), (2, self.finish), (2, self.call), (2, self.result),
-            (2, self.type), (0.3, self.stop), (0.1, self.truncate), (0.05, self.cut_off), (0.3, self.rename), (2, self.pause), (1, self.cut), (2, self.come), (0.4, self.kill),
+            (2, self.type), (0.3, self.stop), (0.1, self.truncate), (0.05, self.cut_off), (0.3, self.rename), (0.5, self.work), (2, self.pause), (1, self.cut), (2, self.come), (0.4, self.kill),
         ]  # fmt: skip
         await self.pick.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
 
@@ -267,6 +270,14 @@ class World:
 
     async def rename(self) -> None:
         await self._service.update(None, "a", {"name": f"Name {self._said}"})
+
+    async def work(self) -> None:
+        """A program says what goes on."""
+        given = ActivityParams(session_id="a", state=self.pick.choice(("idle", "working", "waiting")))
+        if given.state != "idle" and self.pick.random() < 0.7:
+            given.text = f"Step {self._said}"
+        sessions = self._service.open_sessions
+        await sessions.activities.say(sessions.at("a"), self._agent, given)
 
     async def pause(self) -> None:
         await asyncio.sleep(self.pick.choice((0, 0, 0.001, 0.03)))
@@ -390,6 +401,7 @@ def known(seat: Seat) -> dict[str, Any]:
         "activeTurn": chat.get("activeTurn"),
         "queued": chat.get("queuedMessages"),
         "title": seat.states[SESSION]["title"],
+        "activity": seat.states[SESSION].get("activity"),
     }
     return {**found, "named": summary["title"], "status": summary["status"] & shapes.ACTIVITY}
 
@@ -467,6 +479,41 @@ async def test_a_row_does_not_say_for_ever_that_somebody_works(
     await asyncio.sleep(0.1)
     told = [one["params"]["changes"] for one in seat.take() if one["method"] == "root/sessionSummaryChanged"]
     assert told == [{"status": shapes.IDLE | shapes.READ}]
+    await world.host.close()
+
+
+async def test_that_a_session_waits_is_in_its_row_and_in_its_chat(
+    service: Service, clock: ManualClock, tmp_path: Path
+) -> None:
+    """As soon as a program says so, whether a window has the session open or only its list."""
+    for name in ("a", "b"):
+        await service.new(None, session_id=name)
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    seat, agent = world.seats[0], FakePeer("agent")
+    await seat.come(world.host)
+    await seat.ask("subscribe", channel=shapes.ROOT)
+    await seat.ask("listSessions")
+    rows: dict[str, dict[str, Any]] = {shapes.session_uri(name): {} for name in ("a", "b")}
+
+    async def says(state: Literal["idle", "waiting"], text: str | None, doing: int) -> None:
+        for name in ("a", "b"):
+            given = ActivityParams(session_id=name, state=state, text=text)
+            await service.open_sessions.activities.say(service.open_sessions.at(name), agent, given)
+        async with asyncio.timeout(10):
+            while any(
+                (row.get("status", 1) & shapes.ACTIVITY, row.get("activity")) != (doing, text or "")
+                for row in rows.values()
+            ):
+                await asyncio.sleep(0.01)
+                for one in seat.take():
+                    if one["method"] == "root/sessionSummaryChanged":
+                        rows[one["params"]["session"]] |= one["params"]["changes"]
+        assert seat.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY == doing
+        assert seat.states[SESSION].get("activity") == text
+
+    await says("waiting", "Run it?", shapes.INPUT_NEEDED)
+    await says("idle", None, shapes.IDLE)
     await world.host.close()
 
 

@@ -55,6 +55,7 @@ def test_names_have_room_before_other_columns() -> None:
     name = "A name that is long enough to tell sessions apart"
     row = [
         name,
+        "",
         "imported-1111-2222-3333-444",
         "12",
         "2026-01-11 14:30",

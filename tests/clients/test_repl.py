@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -557,3 +558,20 @@ def test_replies_come_before_the_next_line(shell):
     """The conversation of a pipe waits for each reply before it takes the next line."""
     done = shell("repl", "--agent", "cat >/dev/null; sleep 0.1; echo yes", stdin="a\nb\n/export text\n")
     assert done.out.count("yes") == 4
+
+
+def test_a_question_is_shown_and_answered(shell, other):
+    """When the session is opened, and with the choices; one that is not offered is refused with what may be said."""
+    other.call("session/new", {"sessionId": "build", "name": "Build"})
+    choices = [{"id": "y", "label": "Allow"}, {"id": "n", "label": "Deny"}]
+    with ThreadPoolExecutor(1) as pool, shell.client(name="agent") as agent:
+        asking = {"sessionId": "build", "text": "Run it?", "choices": choices, "waitingFor": "permission"}
+        answer = pool.submit(agent.call, "session/ask", asking)
+        wait_until(lambda: other.call("session/list", {"filter": {"activity": "waiting"}})["sessions"])
+        script = "/sessions\n/answer perhaps\n/answer deny\n/answer y\n"
+        done = shell("repl", "--session-id", "build", stdin=script)
+        assert answer.result(60) == {"client": "repl", "choice": "n"}
+    for expected in ("agent waits: permission: Run it?", "/answer y: Allow | n: Deny", "waits: permission"):
+        assert expected in done.out, (expected, done)
+    assert "'perhaps' cannot be chosen" in done.err
+    assert "nothing is asked here" in done.out or "answered before" in done.out

@@ -32,7 +32,7 @@ def take(folder: Path, work: Path) -> None:
                 vscodes.shows(page, "Seen live in every client")
                 page.get_by_role("button", name=re.compile("Group commit:5")).wait_for()
                 page.mouse.move(700, 600)
-                vscodes.rows(page).filter(has_text=re.compile("Group commit *5")).wait_for()
+                vscodes.rows(page).filter(has_text=re.compile("Group commit *(works )?5")).wait_for()
                 page.locator(".view-line .mtkb").first.wait_for()  # the grammar has coloured the text
                 whole = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
                 whole.quantize(128, dither=Image.Dither.NONE).save(folder / f"vscode-{look}.png", optimize=True)

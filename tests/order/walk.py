@@ -87,6 +87,7 @@ ROWS: dict[str, tuple[str, Params]] = {
     "set state": ("state/set", lambda p: {"sessionId": p.session, "values": {"k": p.turn, p.turn: 1}}),
     "state": ("state/get", _named()),
     "clear state": ("state/clear", _named()),
+    "say what goes on": ("session/activity", _named(state="idle")),
     "list": ("session/list", lambda p: {"filter": {"name": p.session}}),
     "search": ("session/search", lambda p: {"query": f'"word of {p.session}"'}),
     "usage": ("session/usage", lambda p: {"filter": {"name": p.session}}),

@@ -34,6 +34,19 @@ OFFERED is bound to what was offered, with annotations."
                     ,choice))))
        ,@body)))
 
+(ert-deftest sessiond-commands-doing ()
+  "What goes on in a session is beside it in completion."
+  (dolist (case '((nil . nil)
+                  ((:state "working") . "works")
+                  ((:state "waiting") . "waits")
+                  ((:state "waiting" :waitingFor "permission") . "waits: permission")))
+    (should (equal (sessiond--doing (car case)) (cdr case)))
+    (when (cdr case)
+      (should (string-search (cdr case)
+                             (sessiond--annotation
+                              (list :updatedAt "2026-01-11T14:30:22.000Z" :messageCount 1
+                                    :activity (car case))))))))
+
 (ert-deftest sessiond-commands-short-ids ()
   "A long id is cut where no other begins so; one that sessiond makes is whole."
   (let* ((ids '("session-20260111-143022-12"

@@ -153,11 +153,19 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
          (append (remove ,name *commands* :key #'first :test #'string=)
                  (list (list ,name (lambda (,repl ,rest) (declare (ignorable ,repl ,rest)) ,@body) ,about)))))
 
+(defun doing (activity)
+  "What goes on in a session with this ACTIVITY, or NIL if nothing does."
+  (when activity
+    (if (string= (ref activity "state") "waiting")
+        (printable (format nil "waits~@[: ~A~]" (ref activity "waitingFor")))
+        "works")))
+
 (define-command "sessions" (repl rest) "[PART OF THE NAME] lists sessions, the newest first"
   (dolist (info (list-sessions (repl-client repl) :name (and (plusp (length rest)) rest)))
-    (say-line repl "~:[ ~;*~] ~A  ~A  ~D messages  ~@[~A~]"
+    (say-line repl "~:[ ~;*~] ~A  ~A  ~D messages  ~@[~A  ~]~@[~A~]"
               (string= (ref info "sessionId") (session-id (repl-session repl)))
               (ref info "sessionId") (ref info "updatedAt") (ref info "messageCount")
+              (doing (ref info "activity"))
               (printable (format nil "~@[~A~]~{ #~A~}" (ref info "name") (coerce (ref info "tags") 'list))))))
 
 (define-command "save" (repl rest) "brings the session file up to date"

@@ -209,6 +209,12 @@
       (check (equal (ref (first hits) "name") "夏の日記")))
     (check (equal (mapcar (lambda (info) (ref info "name")) (list-sessions client :name "日記")) '("夏の日記")))))
 
+(deftest what-goes-on
+    "A list says which sessions wait, and what for."
+  (check (equal (sessiond::doing nil) nil))
+  (check (equal (sessiond::doing (obj :state "working")) "works"))
+  (check (equal (sessiond::doing (obj :state "waiting" :waiting-for "permission")) "waits: permission")))
+
 (deftest a-long-session
     "A session of 20,000 messages opens with its newest ones, and the others come on demand."
   (with-client (client)

@@ -99,6 +99,9 @@ return {
       local found = complete('SessiondSwitch 計画')
       t.equal(1, #found)
       t.matches('^c%-1  Über 計画 · 1 message · %d%d%d%d%-%d%d%-%d%d %d%d:%d%d · #work #x$', found[1])
+      t.ask(other, 'session/activity', { sessionId = 'c-1', state = 'working' })
+      t.matches('^c%-1  Über 計画 · works · 1 message · ', complete('SessiondSwitch 計画')[1])
+      t.ask(other, 'session/activity', { sessionId = 'c-1', state = 'idle' })
       t.equal({ 'c-1' }, complete('vert SessiondSwitch #work 計'))
       t.equal(found, vim.fn.getcompletion('SessiondSwitch über', 'cmdline'))
     end,

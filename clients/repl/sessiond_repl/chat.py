@@ -9,9 +9,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from sessiond.cli.activity import choices_in_words, in_words
+from sessiond.cli.output import one_line
 from sessiond.cli.paths import label
 from sessiond.cli.status import hub_in_brief
 from sessiond.client import (
+    Activity,
+    ActivityChanged,
     Asked,
     AsyncSession,
     AsyncSessiond,
@@ -53,6 +57,8 @@ class Chat:
         self.agent = agent
         self.view: View
         self.session: AsyncSession
+        self.activity: Activity | None = None
+        """What goes on in the session."""
         self.sessiond: AsyncSessiond
         self.draft = ""
         """What was typed but not sent when the session was last open, here or elsewhere."""
@@ -123,12 +129,14 @@ class Chat:
     async def open(self, session_id: str) -> None:
         """Switch to that session and show its newest messages. SessionNotFound and others."""
         self._show(await self._enter(self.sessiond.session(session_id)))
+        self.show_activity()
 
     async def _enter(self, session: AsyncSession) -> Snapshot:
         opened = await session.open(last=RECALLED_MESSAGES)
         local = opened.session.store == DEFAULT_STORE  # the default store has no hub
         await self._live.follow(session.id, opened.session.seq, None if local else self._hub_told)
         self.session, self.view, self._store = session, View(self.screen, opened.session), opened.session.store
+        self.activity = opened.session.activity
         draft = opened.state.get(DRAFT)
         self.draft = draft if isinstance(draft, str) else ""
         self.history = [one.content for one in opened.messages if one.role == "user" and isinstance(one.content, str)]
@@ -276,6 +284,9 @@ class Chat:
                 await self._gone(change)
             elif isinstance(change, Reread):
                 await self._reread(change)
+            elif isinstance(change, ActivityChanged):
+                self.activity = change.activity
+                self.show_activity()
             elif isinstance(change, Asked):
                 if change.message_id not in self._asked:
                     self._asked.add(change.message_id)
@@ -292,6 +303,16 @@ class Chat:
         except SessiondError as error:
             self.fail(error)
         self.repaint()
+
+    def show_activity(self) -> None:
+        """Say what waits for the person here; that somebody works is no news."""
+        activity = self.activity
+        if activity is None or activity.state != "waiting":
+            return
+        self.screen.info(one_line(in_words(activity), 2000))
+        if activity.question is not None:
+            choices = choices_in_words(activity.question)
+            self.screen.info(f"/answer {' | '.join(choices)}" if choices else "/answer YOUR ANSWER")
 
     async def _reread(self, change: Reread) -> None:
         if change.edited:

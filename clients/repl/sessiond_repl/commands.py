@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 
+from sessiond.cli.activity import choice_of, in_short
 from sessiond.cli.output import clean, in_place, local_time, one_line
 from sessiond.cli.paths import on_wire
 from sessiond.client import InvalidParams
@@ -45,9 +46,10 @@ async def _sessions(chat: Chat, rest: str) -> None:
         if more:
             break
         here = "* " if info.session_id == chat.session_id else "  "
-        facts = [info.name or "", local_time(info.updated_at), str(info.message_count), " ".join(info.tags)]
+        changed, tags = local_time(info.updated_at), " ".join(info.tags)
+        facts = [info.name or "", in_short(info.activity), changed, str(info.message_count), tags]
         rows.append([here + info.session_id, *facts])
-    chat.screen.table(["session", "name", "changed", "messages", "tags"], rows)
+    chat.screen.table(["session", "name", "now", "changed", "messages", "tags"], rows)
     if more:
         chat.screen.info(f"the newest {LISTED}; /sessions PART OF THE NAME shows others")
 
@@ -97,6 +99,17 @@ async def _tag(chat: Chat, rest: str) -> None:
         await chat.change(chat.session.update(tags=tags), lambda info: info.seq)
     else:
         chat.screen.info(f"tags: {one_line(' '.join(tags) or '(none)')}")
+
+
+async def _answer(chat: Chat, rest: str) -> None:
+    """ANSWER  answers what an agent asks in this session"""
+    question = None if chat.activity is None else chat.activity.question
+    if question is None:
+        chat.screen.info("nothing is asked here; sessiond list --waiting shows which sessions wait for you")
+        return
+    choice = choice_of(question, _needed(rest, "/answer ANSWER"))
+    if not await chat.session.answer(question.id, choice, text=None if choice is not None else rest):
+        chat.screen.info("this was answered before, or it is not asked any more")
 
 
 async def _archive(chat: Chat, rest: str) -> None:
@@ -214,6 +227,7 @@ COMMANDS: dict[str, tuple[Command, str]] = {
         _reset,
         _name,
         _tag,
+        _answer,
         _archive,
         _search,
         _fork,

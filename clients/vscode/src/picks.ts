@@ -4,7 +4,7 @@ import * as vscode from 'vscode';
 import { failureOf } from './core/failure';
 import { Hit, Hits, SessionInfo, Sessions } from './core/protocol';
 import { localTime } from './core/when';
-import { counted, marked, shortId, title } from './core/words';
+import { counted, doing, marked, shortId, title } from './core/words';
 import { Link } from './link';
 
 const LIST_PAGE = 500;
@@ -19,7 +19,7 @@ function sessionItem(session: SessionInfo): SessionItem {
     const tags = session.tags.map((tag) => `#${tag}`).join(' ');
     return {
         label: title(session),
-        description: [localTime(session.updatedAt), counted(session.messageCount, 'message'), tags, session.name && shortId(session.sessionId)].filter(Boolean).join(' · '),
+        description: [doing(session.activity), localTime(session.updatedAt), counted(session.messageCount, 'message'), tags, session.name && shortId(session.sessionId)].filter(Boolean).join(' · '),
         session,
     };
 }

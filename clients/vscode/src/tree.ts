@@ -5,7 +5,7 @@ import { failureOf } from './core/failure';
 import { Group, Grouping, groups } from './core/grouping';
 import { SessionInfo, Sessions } from './core/protocol';
 import { localTime } from './core/when';
-import { counted, title } from './core/words';
+import { counted, doing, title } from './core/words';
 import { Link } from './link';
 import { Rooms } from './rooms';
 
@@ -127,7 +127,7 @@ export class Tree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
     private sessionItem(session: SessionInfo, group: string): vscode.TreeItem {
         const item = new vscode.TreeItem(title(session));
         item.id = `${group}\n${session.sessionId}`;
-        item.description = [String(session.messageCount), ...session.tags.map((tag) => `#${tag}`)].join(' ');
+        item.description = [doing(session.activity), String(session.messageCount), ...session.tags.map((tag) => `#${tag}`)].filter(Boolean).join(' ');
         item.tooltip = about(session);
         const open = this.rooms.get(session.sessionId) !== undefined;
         item.iconPath = new vscode.ThemeIcon(this.shown === 'deleted' ? 'trash' : session.archived ? 'archive' : open ? 'comment-discussion' : 'comment');
@@ -152,6 +152,7 @@ function about(session: SessionInfo): string {
     const rows = [
         session.name ?? '',
         session.sessionId,
+        [doing(session.activity), session.activity?.text ?? ''].filter(Boolean).join(': '),
         `${counted(session.messageCount, 'message')}, last changed ${localTime(session.updatedAt)}`,
         session.model ?? '',
         session.tags.map((tag) => `#${tag}`).join(' '),

@@ -66,7 +66,7 @@ class Connection:
     async def ask(self, request: Request[T], *, resent: bool = False) -> Answer[T]:
         """The answer to a request, or its error as a SessiondError. ConnectionError.
 
-        The daemon is told to stop a request that reports its progress when the task that waits for it is cancelled.
+        The daemon is told to stop a request that `stops` when the task that waits for it is cancelled.
         """
         number, response = await self._sent(request.method, request.params)
         if request.on_progress is not None:
@@ -74,7 +74,7 @@ class Connection:
         try:
             return request.answer(await response, resent=resent)
         except asyncio.CancelledError:
-            if request.on_progress is not None and self.ended is None:
+            if request.stops and self.ended is None:
                 self._writer.write(cancellation(number))
             raise
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +16,9 @@ from sessiond.client.follower import Follower
 from sessiond.client.hubs import OnHub
 from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
 from sessiond.client.types import (
+    Answered,
     AppendedMessage,
+    Choice,
     Exported,
     Message,
     NewMessage,
@@ -226,6 +229,44 @@ class AsyncSession:
     ) -> int:
         """Set values; a None removes its key. The session's seq afterwards. Conflict and AnswerLost as for `update`."""
         return (await self._link.call(requests.state_set(self.id, values, expected_seq), timeout_s)).seq
+
+    # What goes on in it
+
+    async def activity(
+        self,
+        state: str,
+        *,
+        waiting_for: str | None = None,
+        text: str | None = None,
+        process: int | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Say what this program does in the session: `working`, `waiting` for a person, or `idle`.
+
+        It is not kept in a file. It holds until this client says something else or its connection ends; with `process`, the id of
+        a process, until that has ended.
+        """
+        await self._link.call(requests.activity(self.id, state, waiting_for, text, process), timeout_s)
+
+    async def ask(
+        self,
+        text: str,
+        *,
+        choices: Iterable[Choice] | None = None,
+        waiting_for: str | None = None,
+        tool_call_id: str | None = None,
+        timeout_s: float = math.inf,
+    ) -> Answered:
+        """Ask whoever looks at the session, in any client; returns the first answer. The session waits for a person
+        meanwhile. Cancelling the task withdraws the question.
+        """
+        return await self._link.call(requests.ask(self.id, text, choices, waiting_for, tool_call_id), timeout_s)
+
+    async def answer(
+        self, question_id: str, choice: str | None = None, *, text: str | None = None, timeout_s: float | None = None
+    ) -> bool:
+        """Answer the question of the session's `activity`. False: it was answered before, or nobody asks it any more."""
+        return (await self._link.call(requests.answer(self.id, question_id, choice, text), timeout_s)).accepted
 
     # The whole session
 

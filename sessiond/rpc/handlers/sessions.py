@@ -85,6 +85,29 @@ async def finish(call: Call, params: s.FinishParams) -> s.SeqResult:
     return s.SeqResult(seq=seq)
 
 
+@method("session/activity", s.ActivityParams, Nothing, *_READ)
+async def activity(call: Call, params: s.ActivityParams) -> Nothing:
+    """Say what the caller does in a session: it works, or waits for a person. That is not kept in a file: it ends with the
+    connection, or with the process that is named.
+    """
+    sessions = call.service.open_sessions
+    await sessions.activities.say(sessions.at(params.session_id), call.peer, params)
+    return Nothing()
+
+
+@method("session/ask", s.AskParams, s.AskResult, "cancelled", *_READ, outlives=False, order="free")
+async def ask(call: Call, params: s.AskParams) -> s.AskResult:
+    """Ask whoever looks at a session, in any client. The response is the first answer, however long that takes."""
+    sessions = call.service.open_sessions
+    return await sessions.activities.ask(sessions.at(params.session_id), call.peer, params)
+
+
+@method("session/answer", s.AnswerParams, s.AnswerResult, order="free")
+async def answer(call: Call, params: s.AnswerParams) -> s.AnswerResult:
+    """Answer the question of a session's `activity`. The first answer counts."""
+    return s.AnswerResult(accepted=call.service.open_sessions.activities.answer(call.peer, params))
+
+
 @method("session/read", s.ReadParams, s.ReadResult, *_READ, bulky=True, outlives=False)
 async def read(call: Call, params: s.ReadParams) -> s.ReadResult:
     """Read a page of messages without opening the session."""

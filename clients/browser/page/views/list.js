@@ -1,6 +1,7 @@
 // All sessions: the newest first under their days, search as you type, filters, and a timeline of months to go back by.
 
 import { counted, dayOf, h, nameOf, oneLine, timeElement, timeOfDay } from '../dom.js'
+import { doing } from './doing.js'
 import { HitList } from './found.js'
 import { Selection } from './selection.js'
 
@@ -155,9 +156,9 @@ export class ListView {
   }
 
   #wanted() {
-    const { archived, deleted, store, model, tag, tool, cwd } = this.#filter
+    const { archived, deleted, waiting, store, model, tag, tool, cwd } = this.#filter
     const [since, until] = this.#month ?? []
-    return { ...(archived && { archived }), ...(deleted && { deleted }), ...(store && { store }), ...(model && { model }), ...(tag && { tags: [tag] }), ...(tool && { tool }), ...(cwd && { cwd }), ...(since && { since, until }) }
+    return { ...(waiting && this.#query === '' && { activity: 'waiting' }), ...(archived && { archived }), ...(deleted && { deleted }), ...(store && { store }), ...(model && { model }), ...(tag && { tags: [tag] }), ...(tool && { tool }), ...(cwd && { cwd }), ...(since && { since, until }) }
   }
 
   #ask(cursor, signal, limit = PAGE) {
@@ -216,6 +217,7 @@ export class ListView {
   #row(session) {
     const link = h('a', { class: 'row', 'data-id': session.sessionId, href: this.#app.linkTo(session.sessionId) },
       h('span', { class: 'name', dir: 'auto' }, nameOf(session)),
+      session.activity && h('span', { class: `now ${session.activity.state}`, title: oneLine(session.activity.text ?? '') }, doing(session.activity)),
       h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${counted(session)}`, session.parent ? (session.metadata?.sidechain === true ? ' · subagent' : ' · fork') : '', session.store === 'default' ? '' : ` · ${session.store}`,
         describe(session), session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
     if (!this.#filter.deleted) return this.selection.row(session.sessionId, nameOf(session), link, session)
@@ -246,7 +248,7 @@ export class ListView {
     const stores = choose('Store', 'store', [['', 'all']])
     this.storeSelect = stores.querySelector('select')
     return h('details', { class: 'filters' }, h('summary', {}, 'Filters'),
-      choose('Show', 'shelf', [['', 'current'], ['archived', 'archived'], ['deleted', 'trash']]), stores, type('Tool', 'tool'), type('Project', 'cwd'), type('Tag', 'tag'), type('Model', 'model'),
+      choose('Show', 'shelf', [['', 'current'], ['waiting', 'waiting for you'], ['archived', 'archived'], ['deleted', 'trash']]), stores, type('Tool', 'tool'), type('Project', 'cwd'), type('Tag', 'tag'), type('Model', 'model'),
       choose('Found in', 'role', [['', 'every role'], ['user', 'user'], ['assistant', 'assistant'], ['tool', 'tool'], ['system', 'system']]))
   }
 
@@ -274,7 +276,7 @@ export class ListView {
   }
 
   #set(name, value) {
-    if (name === 'shelf') this.#filter = { ...this.#filter, archived: value === 'archived', deleted: value === 'deleted' }
+    if (name === 'shelf') this.#filter = { ...this.#filter, waiting: value === 'waiting', archived: value === 'archived', deleted: value === 'deleted' }
     else this.#filter = { ...this.#filter, [name]: value }
     this.#soon()
     if (this.timeline.open && name !== 'role') this.#count()
@@ -351,7 +353,7 @@ function fingerprint({ sessions, hits, total }) {
 }
 
 function shownOf(session) {
-  return [session.sessionId, session.name, session.summary, session.updatedAt, session.messageCount, session.tags]
+  return [session.sessionId, session.name, session.summary, session.updatedAt, session.messageCount, session.tags, session.activity]
 }
 
 // The tool that a session came from, the last part of its folder, and its model.

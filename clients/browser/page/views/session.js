@@ -4,6 +4,7 @@ import { applyChange, extend } from '/sessiond.js'
 import { ask, field } from '../dialogs.js'
 import { counted, dayOf, h, nameOf, oneLine } from '../dom.js'
 import { draftOf, recall, remember } from '../settings.js'
+import { Doing } from './doing.js'
 import { copy, download } from './download.js'
 import { family, familyView, parentIn } from './family.js'
 import { HitBar } from './hits.js'
@@ -43,6 +44,7 @@ export class SessionView {
       make: (message) => this.#article(message),
       changed: () => this.#scrolled(),
     })
+    this.doing = new Doing((questionId, answer) => this.#app.attempt(() => this.#answer(questionId, answer)))
     this.below = h('button', { type: 'button', class: 'below', hidden: true, onclick: () => this.window.goToEnd() })
     this.waiting = h('p', { class: 'waiting', role: 'status' })
     this.text = h('textarea', { id: 'say', rows: 2, placeholder: 'Write a message', 'aria-label': 'Write a message', 'aria-describedby': 'how', dir: 'auto' })
@@ -52,7 +54,7 @@ export class SessionView {
       h('header', { class: 'head' },
         h('a', { class: 'back', href: '#/' }, h('span', { 'aria-hidden': 'true' }, '‹ '), 'All sessions'), h('div', { class: 'named' }, this.title, this.sharing),
         this.facts, this.tools),
-      this.hits.element, this.relatives, this.aside, this.window.element, this.below, this.composer)
+      this.hits.element, this.relatives, this.aside, this.window.element, this.below, this.doing.element, this.composer)
     this.#compose()
     this.#follow()
   }
@@ -106,6 +108,8 @@ export class SessionView {
     room.on('opened', (result) => this.#begin(result))
     room.on('reset', (result) => this.#begin(result))
     room.on('change', (change) => this.#change(change))
+    room.on('activityChanged', ({ activity }) => this.doing.show(activity))
+    room.on('caughtUp', (result) => this.doing.show(result.session.activity))
     room.on('deleted', () => this.#over('This session was deleted; it is in the trash.'))
     room.on('problem', (error) => this.#over([error.message, error.hint].filter(Boolean).join(': ')))
     this.unlisten = this.#app.outbox.listen((name, details) => {
@@ -122,6 +126,7 @@ export class SessionView {
     this.element.classList.remove('over')
     this.composer.hidden = false
     this.#inform(result.session)
+    this.doing.show(result.session.activity)
     this.#fillAside()
     this.#app.attempt(() => this.#findFamily(result.session))
     const place = this.window.place
@@ -131,6 +136,7 @@ export class SessionView {
   }
 
   #over(text) {
+    this.doing.show(null)
     this.element.classList.add('over')
     this.composer.hidden = this.text.value === '' // so that the written text can still be copied
     this.#app.say(text)
@@ -204,6 +210,11 @@ export class SessionView {
         button('Fork', () => this.#fork()), button('Resume in…', () => resumeIn(this.sessionId, (text) => this.#app.say(text))), button('Delete', () => this.#delete()))
     }
     this.archive.textContent = info.archived ? 'Unarchive' : 'Archive'
+  }
+
+  async #answer(questionId, answer) {
+    const { accepted } = await this.#room.call('session/answer', { questionId, ...answer })
+    if (!accepted) this.#app.say('This was answered before, or it is not asked any more.')
   }
 
   // What it is a fork or a subagent of.

@@ -17,13 +17,24 @@ local ID = 26
 -- The last list, in case no answer comes in time.
 local known = {}
 
--- `name · 12 messages · 2026-01-11 14:30 · #tag`
+-- What goes on in a session that has an activity: `waits: permission`, `works`.
+local function doing(activity)
+  if activity.state ~= 'waiting' then
+    return 'works'
+  end
+  return activity.waitingFor and 'waits: ' .. activity.waitingFor or 'waits'
+end
+
+-- `name · waits: permission · 12 messages · 2026-01-11 14:30 · #tag`
 local function describe(session)
   local parts = { session.name or '(no name)' }
-  parts[2] = session.messageCount == 1 and '1 message' or session.messageCount .. ' messages'
-  parts[3] = when.local_time(session.updatedAt)
+  if session.activity then
+    table.insert(parts, doing(session.activity))
+  end
+  table.insert(parts, session.messageCount == 1 and '1 message' or session.messageCount .. ' messages')
+  table.insert(parts, when.local_time(session.updatedAt))
   if #session.tags > 0 then
-    parts[4] = '#' .. table.concat(session.tags, ' #')
+    table.insert(parts, '#' .. table.concat(session.tags, ' #'))
   end
   return (table.concat(parts, ' · '):gsub('%c+', ' '))
 end

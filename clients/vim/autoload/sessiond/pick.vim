@@ -18,9 +18,24 @@ const ID = 26
 # The last list, in case no answer comes in time.
 var known: list<any> = []
 
-# `name · 12 messages · 2026-01-11 14:30 · #tag`
+# What goes on in a session: `waits: permission`, `works`, or nothing.
+def Doing(session: any): string
+  var activity = get(session, 'activity', {})
+  if empty(activity)
+    return ''
+  endif
+  if activity.state != 'waiting'
+    return 'works'
+  endif
+  return has_key(activity, 'waitingFor') ? 'waits: ' .. activity.waitingFor : 'waits'
+enddef
+
+# `name · waits: permission · 12 messages · 2026-01-11 14:30 · #tag`
 def Describe(session: any): string
   var parts = [type(session.name) == v:t_string ? session.name : '(no name)']
+  if has_key(session, 'activity')
+    add(parts, Doing(session))
+  endif
   add(parts, session.messageCount == 1 ? '1 message' : session.messageCount .. ' messages')
   add(parts, when.Local(session.updatedAt))
   if !empty(session.tags)

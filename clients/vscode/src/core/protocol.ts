@@ -2,6 +2,15 @@
 
 export const PROTOCOL = 1;
 
+/** What goes on in a session at the moment. */
+export interface Activity {
+    state: 'working' | 'waiting';
+    client: string;
+    waitingFor?: string;
+    text?: string;
+    question?: { id: string; choices?: { id: string; label: string }[] };
+}
+
 export interface SessionInfo {
     sessionId: string;
     name: string | null;
@@ -16,6 +25,7 @@ export interface SessionInfo {
     archived: boolean;
     summary: string | null;
     parent: { sessionId: string; seq: number } | null;
+    activity?: Activity;
 }
 
 export type Status = 'streaming' | 'done' | 'interrupted' | 'error';

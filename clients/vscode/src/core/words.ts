@@ -1,6 +1,6 @@
 // Small texts: a session's name, tags as typed, a selection as a message, a hit on one line.
 
-import { Hit } from './protocol';
+import { Activity, Hit } from './protocol';
 import { oneLine } from './render';
 
 const SHOWN_ID = 26;
@@ -14,6 +14,17 @@ export function title(session: { sessionId: string; name: string | null }): stri
 /** An id as it is shown beside a name: those that sessiond makes are whole. */
 export function shortId(sessionId: string): string {
     return sessionId.length > SHOWN_ID ? `${sessionId.slice(0, SHOWN_ID)}…` : sessionId;
+}
+
+/** `waits: permission`, `works`; nothing if nothing goes on. */
+export function doing(activity: Activity | undefined): string {
+    if (activity === undefined) {
+        return '';
+    }
+    if (activity.state !== 'waiting') {
+        return 'works';
+    }
+    return activity.waitingFor === undefined ? 'waits' : `waits: ${oneLine(activity.waitingFor)}`;
 }
 
 export function counted(count: number, what: string): string {

@@ -6,7 +6,7 @@ import { SessionInfo } from '../../src/core/protocol';
 import { MARK, Renderer } from '../../src/core/render';
 import { Transcript } from '../../src/core/transcript';
 import { dayName, localTime } from '../../src/core/when';
-import { changedTags, fenced, fileName, marked, shortId, title, typedTags } from '../../src/core/words';
+import { changedTags, doing, fenced, fileName, marked, shortId, title, typedTags } from '../../src/core/words';
 
 function session(sessionId: string, more: Partial<SessionInfo> = {}): SessionInfo {
     return {
@@ -67,6 +67,13 @@ test('a selection is fenced so that nothing in it ends the fence', () => {
 test('what was found is marked by code points, on one line', () => {
     assert.equal(marked({ snippet: '😀 a\nb c', ranges: [[2, 3], [6, 7]] }), '😀 «a» b «c»');
     assert.equal(marked({ snippet: 'plain', ranges: [] }), 'plain');
+});
+
+test('what goes on in a session, in two words', () => {
+    assert.equal(doing(undefined), '');
+    assert.equal(doing({ state: 'working', client: 'x' }), 'works');
+    assert.equal(doing({ state: 'waiting', client: 'x' }), 'waits');
+    assert.equal(doing({ state: 'waiting', client: 'x', waitingFor: 'permission' }), 'waits: permission');
 });
 
 test('titles and file names are fit to show', () => {
