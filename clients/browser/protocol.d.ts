@@ -130,6 +130,8 @@ export interface AskParams {
   waitingFor?: string | null
   /** The call that needs permission. */
   toolCallId?: string | null
+  /** The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says something else of it, for then it goes on without the answer, and when it has ended. */
+  process?: number | null
 }
 
 /** The answer. */
@@ -1186,6 +1188,8 @@ export interface Requests {
   waitingFor?: string | null
   /** The call that needs permission. */
   toolCallId?: string | null
+  /** The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says something else of it, for then it goes on without the answer, and when it has ended. */
+  process?: number | null
 }, result: AskResult }
   /** Answer the question of a session's `activity`. The first answer counts. */
   'session/answer': { params: {

@@ -34,9 +34,9 @@ _ANSWER_S = 5.0
 _LOOK_AGAIN_S = 0.02
 
 
-def connect(*, start: bool = True, timeout_s: float = math.inf) -> Sessiond:
+def connect(*, start: bool = True, timeout_s: float = math.inf, name: str = NAME) -> Sessiond:
     """A client of this user's daemon, which is started if `start` is true. DaemonUnreachable, AnswerLost."""
-    return client.connect(start=start, name=NAME, timeout_s=timeout_s, attempts=_ATTEMPTS)
+    return client.connect(start=start, name=name, timeout_s=timeout_s, attempts=_ATTEMPTS)
 
 
 class Single:

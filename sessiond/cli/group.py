@@ -49,8 +49,8 @@ COMMANDS = {
     "demo": "demo",
 }
 """Command -> the module of this package that holds it, in the order of `--help`."""
-HIDDEN = {"welcome": "welcome"}
-"""What `sessiond` without arguments runs in a terminal. It is not listed."""
+HIDDEN = {"welcome": "welcome", "hook": "hook"}
+"""What `sessiond` without arguments runs in a terminal, and what agents run. They are not listed."""
 
 
 class LazyGroup(click.Group):

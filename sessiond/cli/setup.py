@@ -13,32 +13,31 @@ from sessiond.cli.setup_lines import FILES, LINES, NEW, configuration_file, line
 from sessiond.endpoint import client_folder
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "pi", "zed")
-"""Only for --mcp."""
+"""Only for --mcp and --hooks."""
 
 
 @click.command("setup", short_help="Print or add the configuration lines for an editor or agent.")
 @click.argument("editor", type=click.Choice(sorted({*LINES, *AGENTS})), metavar="[EDITOR]", required=False)
 @click.option("--mcp", is_flag=True, help="For the MCP server, which gives an agent the memory of all tools.")
+@click.option("--hooks", is_flag=True, help="So that an agent says when it works and when it waits for you.")
 @click.option("--write", is_flag=True, help="Add them to the configuration file; vscode: install the extension.")
-def command(editor: str | None, mcp: bool, write: bool) -> int:
+def command(editor: str | None, mcp: bool, hooks: bool, write: bool) -> int:
     """Print the lines for an editor's or agent's configuration, or add them with --write.
 
     Editors are browser, emacs, lisp, neovim, vim and vscode. With --mcp: claude, codex, gemini, opencode, pi, vscode
-    and zed. Without EDITOR it says which editors are on this machine, and which of them are set up.
+    and zed. With --hooks: claude and codex. Without EDITOR it says which editors are on this machine, and which of them are set up.
     """
     if editor is None:
-        if mcp:
-            raise click.UsageError("--mcp needs the name of an agent or editor")
+        if mcp or hooks:
+            raise click.UsageError("--mcp and --hooks need the name of an agent")
         if write:
             raise click.UsageError("--write needs an EDITOR; `sessiond setup` says which ones are here")
         overview()
         return 0
-    if mcp:
-        from sessiond.cli import setup_mcp
-
-        return setup_mcp.run(editor, write=write)
+    if mcp or hooks:
+        return _agent(editor, hooks=hooks, write=write)
     if editor not in LINES:
-        raise click.UsageError(f"{editor} is an agent: add --mcp.")
+        raise click.UsageError(f"{editor} is an agent: add --mcp or --hooks.")
     lines = lines_for(editor)
     if not write:
         print(lines, end="")
@@ -67,6 +66,16 @@ def command(editor: str | None, mcp: bool, write: bool) -> int:
     if editor in _BEGIN:
         note(f"start it again, then: {_BEGIN[editor]}")
     return 0
+
+
+def _agent(name: str, *, hooks: bool, write: bool) -> int:
+    if hooks:
+        from sessiond.cli import setup_hooks
+
+        return setup_hooks.run(name, write=write)
+    from sessiond.cli import setup_mcp
+
+    return setup_mcp.run(name, write=write)
 
 
 _BEGIN = {"emacs": "M-x sessiond-switch", "vim": ":SessiondSwitch", "neovim": ":SessiondSwitch"}

@@ -94,12 +94,13 @@ class Sessiond:
         since: str | None = None,
         until: str | None = None,
         name: str | None = None,
+        activity: str | None = None,
         timeout_s: float | None = None,
     ) -> Iterator[SessionInfo]:
         """All sessions for which everything given holds, page by page as you iterate. Archived and deleted ones only if asked for.
 
         `sort`: `updatedAt`, `createdAt`, `name` or `messageCount`, with `-` for the greatest first. `since` and `until` are
-        RFC 3339, on `updated_at`. `name` is a part of the name.
+        RFC 3339, on `updated_at`. `name` is a part of the name. `activity`: `working` or `waiting`.
         """
         which = {
             "store": store,
@@ -111,6 +112,7 @@ class Sessiond:
             "since": since,
             "until": until,
             "name": name,
+            "activity": activity,
         }
         cursor: str | None = None
         while True:

@@ -338,11 +338,23 @@ def activity(
 
 
 def ask(
-    session_id: str, text: str, choices: Iterable[t.Choice] | None, waiting_for: str | None, tool_call_id: str | None
+    session_id: str,
+    text: str,
+    choices: Iterable[t.Choice] | None,
+    waiting_for: str | None,
+    tool_call_id: str | None,
+    process: int | None,
 ) -> Request[t.Answered]:
     """Over the next connection it is another question: the first one ended with its own."""
     offered = None if choices is None else [msgspec.to_builtins(one) for one in choices]
-    params = _given(sessionId=session_id, text=text, choices=offered, waitingFor=waiting_for, toolCallId=tool_call_id)
+    params = _given(
+        sessionId=session_id,
+        text=text,
+        choices=offered,
+        waitingFor=waiting_for,
+        toolCallId=tool_call_id,
+        process=process,
+    )
     return Request("session/ask", params, t.Answered, stops=True)
 
 

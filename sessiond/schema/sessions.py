@@ -253,6 +253,10 @@ class AskParams(Wire):
     """`permission`, or another word. Defaults to `question`."""
     tool_call_id: str | None = None
     """The call that needs permission."""
+    process: int | None = None
+    """The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says something else of it,
+    for then it goes on without the answer, and when it has ended.
+    """
 
 
 class AskResult(Wire):

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from sessiond.errors import InvalidParams, SessionNotFound
+from sessiond.errors import Cancelled, InvalidParams, SessionNotFound
 from sessiond.schema.sessions import ActivityParams, AnswerParams, AskParams, AskResult
 from sessiond.schema.types import Activity, Question, SessionInfo
 from sessiond.service.subscribers import Peer
@@ -49,6 +49,8 @@ class _Said(NamedTuple):
     seq: int
     """The session's, when it was said."""
     answer: asyncio.Future[AskResult] | None = None
+    process: int = 0
+    """With a question: whose it is."""
 
 
 class Activities:
@@ -101,14 +103,15 @@ class Activities:
         who = _Who(peer=peer.id) if given.process is None else _Who(process=given.process)
 
         def say(seq: int) -> None:
+            if who.process:
+                self._goes_on(one.wire_id, who.process)
             if given.state == "idle":
                 self._change(one.wire_id, who, None)
             elif not peer.closed:  # while the session was read
                 self._change(one.wire_id, who, _Said(self._as_said(one.wire_id, who, peer, given), seq))
 
         await one.look(lambda session: say(session.seq))
-        if who.process and (self._watching is None or self._watching.done()):
-            self._watching = asyncio.create_task(self._watch(), name="activities")
+        self._watch_if(who.process)
 
     def _as_said(self, wire_id: str, who: _Who, peer: Peer, given: ActivityParams) -> Activity:
         before = self._said.get(wire_id, {}).get(who)
@@ -137,10 +140,11 @@ class Activities:
                 text=given.text,
                 question=question,
             )
-            self._change(one.wire_id, who, _Said(activity, seq, answer))
+            self._change(one.wire_id, who, _Said(activity, seq, answer, given.process or 0))
 
         try:
             await one.look(lambda session: begin(session.seq))
+            self._watch_if(given.process or 0)
             return await answer
         finally:
             self._change(one.wire_id, who, None)
@@ -193,11 +197,27 @@ class Activities:
             for wire_id in [one for one, said in self._said.items() if who in said]:
                 self._change(wire_id, who, None)
 
+    def _goes_on(self, wire_id: str, process: int) -> None:
+        """A process does something else than to wait for an answer."""
+        for who, said in list(self._said.get(wire_id, {}).items()):
+            if said.answer is not None and said.process == process and not said.answer.done():
+                said.answer.set_exception(Cancelled("it goes on without the answer"))
+                self._change(wire_id, who, None)
+
+    def _watch_if(self, process: int) -> None:
+        if process and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.create_task(self._watch(), name="activities")
+
     async def _watch(self) -> None:
         """End what processes said that have ended."""
-        while processes := {who for said in self._said.values() for who in said if who.process}:
+        while processes := {who.process or one.process for said in self._said.values() for who, one in said.items()} - {
+            0
+        }:
             await asyncio.sleep(_LOOK_S)
-            self._end(who for who in processes if not _runs(who.process))
+            for ended in [process for process in processes if not _runs(process)]:
+                for wire_id in list(self._said):
+                    self._goes_on(wire_id, ended)
+                self._end([_Who(process=ended)])
 
 
 def _runs(process: int) -> bool:
@@ -216,12 +236,13 @@ def _check_activity(given: ActivityParams) -> None:
     _refuse_if(
         given.state == "working" and given.waiting_for is not None, "waitingFor", "belongs to the state `waiting`"
     )
-    _refuse_if(given.process is not None and not 0 < given.process < 1 << 31, "process", "not the id of a process")
+    _check_process(given.process)
     _check_words(given.waiting_for, given.text)
 
 
 def _check_question(given: AskParams) -> None:
     _check_words(given.waiting_for, given.text)
+    _check_process(given.process)
     choices = given.choices or []
     _refuse_if(
         given.choices == [] or len(choices) > _MOST_CHOICES, "choices", f"expected 1 to {_MOST_CHOICES}, or none at all"
@@ -234,6 +255,10 @@ def _check_question(given: AskParams) -> None:
     )
     ids = [one.id for one in choices] + ([] if given.tool_call_id is None else [given.tool_call_id])
     _refuse_if(any(not 0 < len(one) <= _MOST_ID for one in ids), "choices", f"an id has 1 to {_MOST_ID} characters")
+
+
+def _check_process(process: int | None) -> None:
+    _refuse_if(process is not None and not 0 < process < 1 << 31, "process", "not the id of a process")
 
 
 def _check_words(waiting_for: str | None, text: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sessiond.errors import InvalidParams, SessionNotFound
+from sessiond.errors import Cancelled, InvalidParams, SessionNotFound
 from sessiond.schema.sessions import ActivityParams, AnswerParams, AskParams, AskResult
 from sessiond.schema.types import Activity, Choice
 from sessiond.service import activities
@@ -248,6 +248,21 @@ async def test_a_question_that_is_withdrawn(service: Service, peer: FakePeer) ->
         await (await ask(service, peer, "nowhere"))
     with pytest.raises(SessionNotFound):
         await say(service, peer, "nowhere", "working")
+
+
+async def test_a_question_of_a_process_that_goes_on(service: Service, peer: FakePeer, other: FakePeer) -> None:
+    """Without the answer, as its next event says. Another process' word changes nothing."""
+    await service.new(peer, session_id="a")
+    asked = await ask(service, peer, "a", process=4711)
+    await say(service, other, "a", "working", process=4712)
+    no = question_of(service, "a")
+    await say(service, other, "a", "working", process=4711)
+    shown = of(service).of("a")
+    assert shown is not None
+    assert shown.state == "working"
+    assert not of(service).answer(peer, AnswerParams(session_id="a", question_id=no, text="late"))
+    with pytest.raises(Cancelled, match="goes on without"):
+        await asked
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ TABLE: dict[str, Tier] = {
     "tests/cli/test_export_command.py::test_one_goes_where_it_is_told": _R,
     "tests/cli/test_export_command.py::test_redaction_blanks_and_says_what": _R,
     "tests/cli/test_filters.py": _A,
+    "tests/cli/test_hook.py": _R,
     "tests/cli/test_repair.py": _A,
     "tests/cli/test_search_command.py::test_when_there_are_colours": _A,
     "tests/cli/test_setup_command.py": _A,

@@ -255,12 +255,16 @@ class AsyncSession:
         choices: Iterable[Choice] | None = None,
         waiting_for: str | None = None,
         tool_call_id: str | None = None,
+        process: int | None = None,
         timeout_s: float = math.inf,
     ) -> Answered:
         """Ask whoever looks at the session, in any client; returns the first answer. The session waits for a person
-        meanwhile. Cancelling the task withdraws the question.
+        meanwhile. Cancelling the task withdraws the question. With
+        `process` it is also withdrawn (Cancelled) when something else is said of that process.
         """
-        return await self._link.call(requests.ask(self.id, text, choices, waiting_for, tool_call_id), timeout_s)
+        return await self._link.call(
+            requests.ask(self.id, text, choices, waiting_for, tool_call_id, process), timeout_s
+        )
 
     async def answer(
         self, question_id: str, choice: str | None = None, *, text: str | None = None, timeout_s: float | None = None
