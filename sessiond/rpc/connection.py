@@ -209,8 +209,9 @@ class Connection:
     # For the server
 
     def end(self) -> None:
-        """The daemon stops: answer what is in flight, then close."""
+        """The daemon stops: answer what is in flight, then close. Whoever waits for a person asks again over the next connection."""
         self._reading.hold(OVER)
+        self._in_flight.drop_open_ended()
         self._wind_up()
 
     def abort(self) -> None:
@@ -431,8 +432,7 @@ class Connection:
             result = await work(self, params)
             if not request_id or request.was_answered():
                 return None
-            answer = success(request_id, result)
-            if len(answer) <= self._limits.message_bytes:
+            if len(answer := success(request_id, result)) <= self._limits.message_bytes:
                 return answer
             error = TooLarge(
                 f"the answer is longer than {self._limits.message_bytes} bytes",
@@ -445,7 +445,8 @@ class Connection:
             error = raised
         if request_id and not request.was_answered():
             return failure(request_id, error)
-        self._log_to_client(method, error)
+        if not request.dropped:
+            self._log_to_client(method, error)
         return None
 
     async def _perform_batch(

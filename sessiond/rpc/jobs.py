@@ -32,10 +32,26 @@ class Routed(NamedTuple):
     """Our method, if it was sent as a command."""
 
 
+OPEN_ENDED = frozenset({"session/ask"})
+"""Requests that take as long as a person does. A daemon that stops neither waits for them nor answers them."""
+
+
 class Request:
     """A request, notification or batch in flight. `id` is empty if no answer is due."""
 
-    __slots__ = ("cancelled", "done", "early", "id", "method", "order", "outlives", "started", "task", "weight")
+    __slots__ = (
+        "cancelled",
+        "done",
+        "dropped",
+        "early",
+        "id",
+        "method",
+        "order",
+        "outlives",
+        "started",
+        "task",
+        "weight",
+    )
 
     def __init__(
         self, request_id: bytes, method: str, weight: int = 1, outlives: bool = False, order: Order = "free"
@@ -51,13 +67,15 @@ class Request:
         """Set if the answer may already have been sent when the request is done."""
         self.started = False
         self.cancelled = False
+        self.dropped = False
+        """Its connection ends without an answer to it."""
         self.task: asyncio.Task[None] | EagerTask | None = None
 
     def was_answered(self) -> bool:
-        """Whether the journal's thread answered it before it was done. Call this when it is done: if False, only the loop
-        answers from then on.
+        """Whether the loop has nothing to answer: it was dropped, or the journal's thread answered it before it was done. Call this when
+        it is done: if False, only the loop answers from then on.
         """
-        return self.early is not None and self.early.withdraw()
+        return self.dropped or (self.early is not None and self.early.withdraw())
 
     @property
     def does_something(self) -> bool:
@@ -108,6 +126,12 @@ class InFlight:
             request.done.set_result(None)
         if request.id and self._by_id.get(request.id) is request:
             del self._by_id[request.id]
+
+    def drop_open_ended(self) -> None:
+        """Those of OPEN_ENDED end without an answer."""
+        for request in [one for one in self.requests if one.method in OPEN_ENDED]:
+            request.dropped = True
+            request.cancel()
 
     def find(self, request_id: bytes) -> Request | None:
         return self._by_id.get(request_id)

@@ -81,6 +81,18 @@ def test_a_question_that_nobody_waits_for_any_more(user: Shell, agent: Sessiond)
     assert waiting(user, 0) == []
 
 
+def test_a_daemon_that_stops_does_not_wait_for_a_person(user: Shell, agent: Sessiond) -> None:
+    """Its successor is asked again, without the program noticing anything."""
+    answer = asked(agent, "Which port?")
+    waiting(user)
+    first = user.pid()
+    assert user("stop").code == 0
+    waiting(user)
+    assert user.pid() != first
+    assert user("answer", "build", "80").code == 0
+    assert answer.result(30).text == "80"
+
+
 def test_changes_say_what_goes_on(user: Shell, agent: Sessiond) -> None:
     """For programs that follow a session, and in `tail`."""
     tail = user.start("tail", "build", text=True)

@@ -4899,4 +4899,11 @@ MUTATIONS = [
         "True",
         ("tests/cli/test_hook.py", "-k", "kept_waiting"),
     ),
+    Planted(
+        "a daemon that stops refuses what waits for a person",
+        "rpc/jobs.py::InFlight.drop_open_ended",
+        "request.dropped = True",
+        "pass",
+        ("tests/rpc/test_connection.py", "-k", "wait_for_a_person"),
+    ),
 ]

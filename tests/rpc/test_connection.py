@@ -13,6 +13,7 @@ import pytest
 from rpc_fakes import TOKEN, World, world
 
 from sessiond.limits import Limits
+from sessiond.rpc import jobs
 from sessiond.store.port import HubStatus
 
 ODD = {
@@ -574,6 +575,17 @@ async def test_stopping_server_does_not_wait_for_ever() -> None:
         await asyncio.wait_for(w.service.waiting.wait(), 5)
         await w.server.close(0.01)
         assert w.server.connections == 0
+        assert await client.at_end() == b""
+
+
+async def test_stopping_server_does_not_wait_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is such a request answered: a client whose connection ends asks again."""
+    monkeypatch.setattr(jobs, "OPEN_ENDED", {"session/search"})
+    async with world() as w:
+        client = await w.client()
+        client.request("session/search", {"query": "x"})
+        await asyncio.wait_for(w.service.waiting.wait(), 5)
+        await asyncio.wait_for(w.server.close(60), 10)
         assert await client.at_end() == b""
 
 

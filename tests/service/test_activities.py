@@ -250,6 +250,22 @@ async def test_a_question_that_is_withdrawn(service: Service, peer: FakePeer) ->
         await say(service, peer, "nowhere", "working")
 
 
+async def test_a_question_that_is_withdrawn_before_its_turn(service: Service, peer: FakePeer) -> None:
+    """While the session is read, for example: it must not be asked later, by nobody."""
+    await service.new(peer, session_id="a")
+    one, gate = service.open_sessions.at("a"), asyncio.Event()
+    before = asyncio.create_task(one.alone(gate.wait))
+    await asyncio.sleep(0)
+    asked = asyncio.create_task(of(service).ask(one, peer, AskParams(session_id="a", text="?")))
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    gate.set()
+    await before
+    await one.look(lambda _: None)
+    assert of(service).of("a") is None
+
+
 async def test_a_question_of_a_process_that_goes_on(service: Service, peer: FakePeer, other: FakePeer) -> None:
     """Without the answer, as its next event says. Another process' word changes nothing."""
     await service.new(peer, session_id="a")
