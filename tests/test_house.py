@@ -16,6 +16,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "sessiond").rglob("*.py"))
 MAX_LINES = 520
+MAX_LINES_WITH_A_THEORY = 700
+"""Of a file that opens with what it owns, its states and what must not happen: it is read as one thing, and halves of it are not."""
+THEORY_LINES = 8
 MAX_FUNCTION_LINES = 70
 ENTRY_POINTS = {
     "sessiond.__main__",
@@ -69,9 +72,14 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def most_lines(path: Path) -> int:
+    theory = (ast.get_docstring(parsed(path)) or "").count("\n") >= THEORY_LINES
+    return MAX_LINES_WITH_A_THEORY if theory else MAX_LINES
+
+
 def test_a_file_has_one_subject_and_a_function_fits_a_screen():
     """No module grows beyond what can be read at once, and no function beyond a screen."""
-    long = [name_of(path) for path in MODULES if path.read_text().count("\n") > MAX_LINES]
+    long = [name_of(path) for path in MODULES if path.read_text().count("\n") > most_lines(path)]
     for path in MODULES:
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -87,7 +87,7 @@ export interface AnswerParams {
   questionId: string
   /** The `id` of one of its choices. */
   choice?: string | null
-  /** In words: where there are no choices, or in addition to one. */
+  /** The answer to a question without choices, or a comment on the choice. */
   text?: string | null
 }
 
@@ -1197,7 +1197,7 @@ export interface Requests {
   questionId: string
   /** The `id` of one of its choices. */
   choice?: string | null
-  /** In words: where there are no choices, or in addition to one. */
+  /** The answer to a question without choices, or a comment on the choice. */
   text?: string | null
 }, result: AnswerResult }
   /** Read a page of messages without opening the session. */

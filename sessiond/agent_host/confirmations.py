@@ -42,7 +42,7 @@ class Confirmations:
 
     def origin_of(self, action: Action) -> State | None:
         """The window's that made the change which the action tells, if one waits for that."""
-        told = action["type"], action.get("turnId", action.get("id"))
+        told = action["type"], action.get("turnId", action.get("id", action.get("requestId")))
         for one in self._open:
             if not one.given and told in one.awaited:
                 one.given = True

@@ -27,6 +27,7 @@ from sessiond.errors import SessionNotFound
 from sessiond.fs import FileSystem, off_loop
 from sessiond.limits import Limits
 from sessiond.schema.sessions import ListChangedResult, ListResult, OpenResult
+from sessiond.schema.types import Activity
 from sessiond.service.sessions import Service
 from sessiond.transports.channel import Channel
 
@@ -154,7 +155,7 @@ class AgentHost:
             state = shapes.root_state(writes=writes) if hosted is None else hosted.state(channel, writes=writes)
             if hosted is not None and shapes.is_chat(channel):
                 number = self.numbers.next()
-                self._mark(hosted, number, client=window.client_id)
+                self._mark(hosted, number, client=window.client_id, asked=hosted.asking.shown)
             snapshots.append({"resource": channel, "state": state, "fromSeq": self.numbers.last})
         return snapshots
 
@@ -285,13 +286,15 @@ class AgentHost:
         actions: Sequence[Action],
         split: str | None = None,
         unanswered: str | None = None,
+        asked: str | None = None,
+        marked: bool = True,
     ) -> None:
         first = self.numbers.last + 1
         numbered = [(self.numbers.next(), action) for action in actions]
-        if shapes.is_chat(channel):
+        if shapes.is_chat(channel) and marked:
             if not numbered:
                 self.numbers.next()
-            self._mark(hosted, first, split=split, unanswered=unanswered)
+            self._mark(hosted, first, split=split, unanswered=unanswered, asked=asked)
         windows = list(hosted.channels[channel])
         for number, action in numbered if windows else []:
             told = shapes.envelope(channel, action, number)
@@ -307,11 +310,17 @@ class AgentHost:
         split: str | None = None,
         client: str | None = None,
         unanswered: str | None = None,
+        asked: str | None = None,
     ) -> None:
         shown = hosted.shown()
-        mark = self.numbers.mark(first, hosted.key, shown, split=split, client=client, unanswered=unanswered)
+        mark = self.numbers.mark(
+            first, hosted.key, shown, split=split, client=client, unanswered=unanswered, asked=asked
+        )
         hosted.said(first, mark.number)
         self.outbox.mark(mark)
+
+    def activity(self, hosted: Hosted) -> Activity | None:
+        return self._service.open_sessions.activities.of(hosted.wire_id)
 
     def gone(self, hosted: Hosted) -> None:
         self.numbers.forget(hosted.key)

@@ -6,10 +6,10 @@
 What every window of this session knows is `now`. A change of the session leads to new messages, these to a new conversation, and
 the difference of the two to actions; so a window that has taken all actions has what a snapshot would give it.
 
-Whether the last turn goes on is not in the messages. It does as long as text streams in; for a moment after an answer, because
-most agents say something and then call a tool; and for ten minutes while an answer is due, unless nobody is there who would give
-one (`unanswered`). When a message comes for a turn that has ended, a new one begins with it (`splits`), because windows ignore what
-comes for an ended turn.
+Whether the last turn goes on is not in the messages. It does as long as text streams in, or a program says that it works or
+waits; for a moment after an answer, because most agents say something and then call a tool; and for ten minutes while an answer
+is due, unless nobody is there who would give one (`unanswered`). When a message comes for a turn that has ended, a new one begins
+with it (`splits`), because windows ignore what comes for an ended turn.
 
 A window that comes back had some earlier state. The newest ones are kept (`_past`); older ones, and those from before a restart,
 are made from the messages and a mark (`_as_of`). Splits and ends are in the marks, so that the turns are the ones that windows know.
@@ -32,6 +32,7 @@ import msgspec
 from sessiond.agent_host import shapes, told, turns
 from sessiond.agent_host.actions import changes
 from sessiond.agent_host.applying import applied, unfinished
+from sessiond.agent_host.asking import Asking
 from sessiond.agent_host.confirmations import Confirmations
 from sessiond.agent_host.known import Known, Reached, in_the_middle
 from sessiond.agent_host.numbers import Numbers, Shown, checksum
@@ -73,8 +74,13 @@ class Sessions(Protocol):
         actions: Sequence[Action],
         split: str | None = None,
         unanswered: str | None = None,
+        asked: str | None = None,
+        marked: bool = True,
     ) -> None:
-        """Number the actions, and send them to the windows that have the channel."""
+        """Number the actions, and send them to the windows that have the channel. `marked`: whether they lead to another state."""
+
+    def activity(self, hosted: Hosted) -> Activity | None:
+        """What programs say of the session. That a message streams in is not said by any."""
 
     def status_changed(self, hosted: Hosted) -> None: ...
 
@@ -110,6 +116,8 @@ class Hosted:
         self._unmarked: set[str] = set()
         """Of those, whose turns have not ended."""
         self._refusals = Refusals()
+        self._activity: Activity | None = None
+        self.asking = Asking()
         self.confirmations = Confirmations()
         self._turns: dict[str, tuple[list[Message], Turn]] = {}
         """First message of an ended turn -> its messages, and the turn."""
@@ -155,7 +163,7 @@ class Hosted:
             shown = self.now.turns
             if len(shown) > 2 * turns.MOST_TURNS:  # it has grown since it was loaded
                 shown = (turns.earlier(self.wire_id, self.summary.created_at), *shown[-turns.MOST_TURNS :])
-            return shapes.chat_state(chat, shown, self.now.active, self.now.queued)
+            return shapes.chat_state(chat, shown, self.asking.in_turn(self.now.active), self.now.queued)
         return shapes.session_state(self.summary, self.chat_status, chat)
 
     # Loading
@@ -167,6 +175,7 @@ class Hosted:
         split = None if mark is None else self._split_since(mark.shown.seq, ended=mark.shown.ended)
         self.now = self._conversation()
         self._host.say(self, shapes.chat_uri(self.wire_id), [], split)
+        self._ask()
         self._release()
 
     def draft(self, cwd: str | None) -> None:
@@ -192,7 +201,9 @@ class Hosted:
         self._splits |= self._numbers.splits(self.key)
         self._unanswered |= self._numbers.unanswered(self.key)
         self._changed_at = asyncio.get_running_loop().time() - self._age_s(result.session.updated_at)
-        self.summary = summary(result.session)
+        self._activity = self._host.activity(self)
+        self.asking.hear(self._activity)
+        self.summary = with_activity(summary(result.session), self._activity)
         self.seq = result.session.seq
         self._messages = [Message.from_wire(one) for one in result.messages]
         if self._first and self._begin_as_before():
@@ -300,7 +311,8 @@ class Hosted:
         before = self.summary
         for change in news.changes:
             if change["kind"] == "updated":
-                self.summary = summary(msgspec.convert(change["session"], SessionInfo))
+                info = msgspec.convert(change["session"], SessionInfo)
+                self.summary = with_activity(summary(info), self._activity)
             elif change["kind"] == "appended" and not begun:
                 split, begun = self._split(change["messages"]), True
             self._messages = applied(self._messages, change)
@@ -315,9 +327,11 @@ class Hosted:
 
     def _goes_on(self, activity: Activity | None) -> None:
         """What a program that works in it says."""
-        was, self.summary = self.status, with_activity(self.summary, activity)
+        was = self.status
+        self._activity, self.summary = activity, with_activity(self.summary, activity)
+        self.asking.hear(activity)
         self._host.say(self, shapes.session_uri(self.wire_id), [shapes.activity_changed(self.summary.activity)])
-        self._tell_status(was)
+        self._settle(was=was)
 
     def _split(self, wires: Sequence[Mapping[str, Json]]) -> str | None:
         """The message that has to begin a turn, because the last one has ended."""
@@ -338,16 +352,23 @@ class Hosted:
         if found:
             self._host.say(self, shapes.session_uri(self.wire_id), found)
 
-    def _settle(self, split: str | None = None) -> None:
-        """Bring windows up to date, and look again when the last turn may have ended."""
-        before, was = self.now, self.status
-        self.now = self._conversation()
-        actions = changes(before, self.now)
+    def _settle(self, split: str | None = None, was: int | None = None) -> None:
+        """Bring windows up to date, and look again when the last turn may have ended. `was`: the status that they know."""
+        before, was, chat = self.now, self.status if was is None else was, shapes.chat_uri(self.wire_id)
+        after = self._conversation()
+        self._host.say(self, chat, self.asking.closing(after.active), marked=False)
+        self.now = after
+        actions = changes(before, after)
         unanswered = self._newly_unanswered()
         if actions or split is not None:
-            self._host.say(self, shapes.chat_uri(self.wire_id), actions, split, unanswered)
+            self._host.say(self, chat, actions, split, unanswered)
+        self._ask()
         self._tell_status(was)
         self.confirmations.told(self.seq)
+
+    def _ask(self) -> None:
+        if asked := self.asking.opening(self.now.active):
+            self._host.say(self, shapes.chat_uri(self.wire_id), asked, asked=self.asking.shown)
 
     def _tell_status(self, was: int) -> None:
         if self.status != was:
@@ -406,8 +427,14 @@ class Hosted:
             return _FOREVER
         if len(last) == 1 and last[0].id in self._unanswered:
             return 0.0
+        if self._activity is not None and self._changed_at != -_FOREVER and not self._has_ended(last[0].id):
+            return _FOREVER
         most = SETTLE_S if turns.is_answer(last) else ANSWER_S
         return self._changed_at + most - asyncio.get_running_loop().time()
+
+    def _has_ended(self, turn_id: str) -> bool:
+        """For windows, which would not see it go on again."""
+        return self.now.active is None and any(turn.id == turn_id for turn in reversed(self.now.turns))
 
     # What windows change
 
@@ -435,6 +462,11 @@ class Hosted:
             self._unanswered.add(message_id)
             self._unmarked.add(message_id)
             self._settle()
+
+    def answered(self, question_id: str, answers: Json) -> None:
+        """A window's answer to what is asked was the first one."""
+        self.asking.answered(question_id, answers)
+        self._settle()
 
     def stop(self) -> bool:
         """No answer is due any more. Returns whether the last turn has ended."""
@@ -475,6 +507,10 @@ class Hosted:
 
     def known_by(self, number: int) -> Known | None:
         """What a window knows that saw all numbers up to this one; None if that is not known here any more."""
+        known = self._known_by(number)
+        return None if known is None else known._replace(asked=self._numbers.asked(self.key, number))
+
+    def _known_by(self, number: int) -> Known | None:
         past = list(self._past)
         if past and past[0].number <= number:
             base = [state for state in past if state.number <= number][-1].conversation
@@ -494,7 +530,9 @@ class Hosted:
 
     def since(self, known: Known) -> list[Action]:
         """The actions from there to now."""
-        return [*known.first, *changes(known.base if known.reached is None else known.reached, self.now)]
+        first, last = self.asking.missed(known.asked, known.base.active)
+        missed = changes(known.base if known.reached is None else known.reached, self.now)
+        return [*first, *known.first, *missed, *last]
 
     def shown(self) -> Shown:
         """What is known of `now` later."""

@@ -16,6 +16,8 @@ class Known(NamedTuple):
     base: Conversation
     first: Sequence[Action]
     reached: Conversation | None
+    asked: str | None = None
+    """The last question that it was asked."""
 
 
 class Reached(NamedTuple):

@@ -59,6 +59,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The window that got this state as a snapshot, whose number does not count for it as one that it saw."""
     unanswered: str | None = None
     """The question whose turn has ended since then because nobody was there who would answer."""
+    asked: str | None = None
+    """Id of the question that windows were asked with this mark's number."""
 
 
 _decode = msgspec.json.Decoder(Mark).decode
@@ -110,9 +112,10 @@ class Numbers:
         split: str | None = None,
         client: str | None = None,
         unanswered: str | None = None,
+        asked: str | None = None,
     ) -> Mark:
         """The state after the actions from `first` to the last number."""
-        made = Mark(first, self.last, session, shown, split, client, unanswered)
+        made = Mark(first, self.last, session, shown, split, client, unanswered, asked)
         self._keep(made)
         return made
 
@@ -136,6 +139,11 @@ class Numbers:
 
     def unanswered(self, session: str) -> set[str]:
         return {mark.unanswered for mark in self._marks.get(session, []) if mark.unanswered is not None}
+
+    def asked(self, session: str, number: int) -> str | None:
+        """The last question that windows were asked by `number`."""
+        newest_first = reversed(self._marks.get(session, []))
+        return next((mark.asked for mark in newest_first if mark.asked is not None and mark.number <= number), None)
 
     def rename(self, session: str, name: str) -> None:
         """A draft has become a session."""

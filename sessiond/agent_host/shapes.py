@@ -6,6 +6,7 @@ Compared by value, encoded as they are. Fields at their default are left out, as
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -111,7 +112,37 @@ def running(part: ToolCallPart) -> ToolCallPart:
     return ToolCallPart(tool_call=call)
 
 
-AnyPart: TypeAlias = Markdown | Reasoning | SystemNotification | ErrorPart | ToolCallPart
+class Option(Shape, frozen=True, kw_only=True):
+    id: str
+    label: str
+
+
+class Asked(Shape, frozen=True, kw_only=True):
+    """A question of a request. Its answer is one of the options, or where it has none, a text."""
+
+    id: str
+    kind: Literal["single-select", "text"]
+    message: str
+    required: bool
+    options: tuple[Option, ...] | None = None
+    allow_freeform_input: bool | None = None
+
+
+class InputRequest(Shape, frozen=True, kw_only=True):
+    id: str
+    questions: tuple[Asked, ...]
+
+
+class InputRequestPart(Part, frozen=True, kw_only=True, tag="inputRequest"):
+    """It has a `response` once it is over, which no snapshot of ours shows."""
+
+    request: InputRequest
+
+
+AnyPart: TypeAlias = Markdown | Reasoning | SystemNotification | ErrorPart | ToolCallPart | InputRequestPart
+
+ANSWER = "answer"
+"""The id of a request's only question."""
 
 
 class Origin(Shape, frozen=True, kw_only=True):
@@ -294,6 +325,30 @@ def call_completed(turn_id: str, call: ToolCall) -> Action:
 def text_added(turn_id: str, part: Markdown | Reasoning, text: str) -> Action:
     kind = "chat/delta" if isinstance(part, Markdown) else "chat/reasoning"
     return {"type": kind, "turnId": turn_id, "partId": part.id, "content": text}
+
+
+def input_request(id: str, text: str, choices: Sequence[tuple[str, str]]) -> InputRequest:
+    """`choices`: ids and labels; without them the answer is a text."""
+    options = tuple(Option(id=own, label=label) for own, label in choices)
+    asked = Asked(
+        id=ANSWER,
+        kind="single-select" if options else "text",
+        message=text,
+        required=True,
+        options=options or None,
+        allow_freeform_input=False if options else None,
+    )
+    return InputRequest(id=id, questions=(asked,))
+
+
+def input_requested(request: InputRequest) -> Action:
+    return {"type": "chat/inputRequested", "request": request}
+
+
+def input_completed(request_id: str, response: str, answers: object = None) -> Action:
+    """`answers`: as a window sent them."""
+    said = {} if answers is None else {"answers": answers}
+    return {"type": "chat/inputCompleted", "requestId": request_id, "response": response, **said}
 
 
 def usage_known(turn_id: str, usage: Usage) -> Action:

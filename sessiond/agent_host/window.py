@@ -40,7 +40,10 @@ _MOST_BEHIND = 32 * MIB
 _MOST_CHANNELS = 200
 """Of one window; it shows a few at a time."""
 _OWN = frozenset(
-    ["session/isReadChanged", "session/activeClientSet", "session/activeClientRemoved", "chat/draftChanged"]
+    [
+        *("session/isReadChanged", "session/activeClientSet", "session/activeClientRemoved"),
+        *("chat/draftChanged", "chat/inputAnswerChanged"),
+    ]
 )
 """Actions that concern the window alone."""
 _AGAIN_S = 3.0

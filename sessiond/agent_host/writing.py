@@ -21,6 +21,7 @@ from sessiond.agent_host.hosted import Hosted
 from sessiond.agent_host.shapes import State
 from sessiond.errors import AlreadyExists, SessiondError, SessionNotFound
 from sessiond.model.values import Json, is_session_id
+from sessiond.schema.sessions import AnswerParams
 from sessiond.service.sessions import Service
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,27 @@ class _Cancelled(_Fields):
     turn_id: str
 
 
+class _Value(_Fields):
+    kind: str
+    value: Json = None
+
+
+class _Answer(_Fields):
+    value: _Value
+
+
+class _Completed(_Fields):
+    request_id: str
+    response: str
+    answers: dict[str, _Answer] = {}
+
+
+class _Answers(_Fields):
+    """As they came, to be shown to the other windows."""
+
+    answers: Json = None
+
+
 class _Truncated(_Fields):
     turn_id: str | None = None
 
@@ -81,6 +103,8 @@ class _Created(_Fields):
 _decode_started = msgspec.json.Decoder(_TurnStarted).decode
 _decode_pending = msgspec.json.Decoder(_Pending).decode
 _decode_cancelled = msgspec.json.Decoder(_Cancelled).decode
+_decode_completed = msgspec.json.Decoder(_Completed).decode
+_decode_answers = msgspec.json.Decoder(_Answers).decode
 _decode_truncated = msgspec.json.Decoder(_Truncated).decode
 _decode_titled = msgspec.json.Decoder(_Titled).decode
 _decode_archived = msgspec.json.Decoder(_Archived).decode
@@ -120,6 +144,8 @@ class Writing:
                 return await self._say(hosted, pending.id, pending.message, origin)
             case "chat/turnCancelled":
                 self._stop(hosted, _decode_cancelled(action).turn_id)
+            case "chat/inputCompleted":
+                return await self._answer(hosted, _decode_completed(action), _decode_answers(action).answers, origin)
             case "chat/truncated":
                 return await self._cut(hosted, _decode_truncated(action).turn_id, origin)
             case "session/titleChanged":
@@ -180,6 +206,26 @@ class Writing:
         if not hosted.stop() and not told:
             raise Refused("nobody is here who could stop it")
         raise Refused("it was asked to stop")
+
+    async def _answer(self, hosted: Hosted, given: _Completed, answers: Json, origin: State) -> bool:
+        """The first answer counts. A window that gives none leaves the question to the others."""
+        question = hosted.asking.asks(given.request_id)
+        if question is None:
+            raise Refused("that is not asked any more")
+        said = given.answers.get(shapes.ANSWER)
+        if given.response != "accept" or said is None or not isinstance(said.value.value, str):
+            raise Refused("it stays open, because it was not answered")
+        params = AnswerParams(session_id=hosted.wire_id, question_id=question.id)
+        if said.value.kind == "selected":
+            params.choice = said.value.value
+        else:
+            params.text = said.value.value
+        confirmation = Confirmation(origin, ("chat/inputCompleted", question.id))
+        with hosted.confirmations.expecting(confirmation):
+            if not self._service.open_sessions.activities.answer(hosted, params):
+                raise Refused("it was answered elsewhere")
+            hosted.answered(question.id, answers)
+        return confirmation.given
 
     async def _cut(self, hosted: Hosted, turn_id: str | None, origin: State) -> bool:
         """What is cut off goes to the trash. Nothing is, if more has been said than windows were told."""

@@ -29,7 +29,7 @@ def choices_in_words(question: Question) -> list[str]:
 
 
 def choice_of(question: Question, answer: str) -> str | None:
-    """The id of the choice that is meant by its id or label. None: there are no choices. InvalidParams if no choice is meant."""
+    """The id of the choice with this id or label; None if the question has no choices. InvalidParams if none or several match."""
     choices = question.choices
     if not choices:
         return None

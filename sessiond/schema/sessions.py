@@ -277,7 +277,7 @@ class AnswerParams(Wire):
     choice: str | None = None
     """The `id` of one of its choices."""
     text: str | None = None
-    """In words: where there are no choices, or in addition to one."""
+    """The answer to a question without choices, or a comment on the choice."""
 
 
 class AnswerResult(Wire):

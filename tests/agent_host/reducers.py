@@ -58,11 +58,36 @@ def _chat(state: State, action: State) -> None:
         state["queuedMessages"] = rest + added
         if not state["queuedMessages"]:
             del state["queuedMessages"]
+    elif kind in ("inputRequested", "inputCompleted"):
+        if (turn := state.get("activeTurn")) is not None:
+            (_asked if kind == "inputRequested" else _answered)(turn, action)
+            state["status"] = 24 if open_questions(turn) else 8
     elif (turn := state.get("activeTurn")) is not None and turn["id"] == action["turnId"]:
         if kind in ENDS:
             _end(state, turn, action, kind)
         else:
             WITHIN[kind](turn, action)
+
+
+def open_questions(turn: State) -> dict[str, State]:
+    """The parts that wait for an answer, by the id of their request."""
+    parts = [part for part in turn["responseParts"] if part["kind"] == "inputRequest" and "response" not in part]
+    return {part["request"]["id"]: part for part in parts}
+
+
+def _asked(turn: State, action: State) -> None:
+    known = open_questions(turn).get(action["request"]["id"])
+    if known is None:
+        turn["responseParts"].append({"kind": "inputRequest", "request": action["request"]})
+    else:
+        known["request"] = action["request"]
+
+
+def _answered(turn: State, action: State) -> None:
+    known = open_questions(turn).get(action["requestId"])
+    if known is not None:
+        known["response"] = action["response"]
+        known["request"] |= {"answers": action["answers"]} if "answers" in action else {}
 
 
 def _end(state: State, turn: State, action: State, kind: str) -> None:

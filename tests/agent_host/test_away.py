@@ -22,9 +22,10 @@ from sessiond.agent_host.host import AgentHost
 from sessiond.errors import InvalidParams
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
-from sessiond.schema.sessions import ActivityParams
+from sessiond.schema.sessions import ActivityParams, AnswerParams, AskParams, AskResult
+from sessiond.schema.types import Choice
 from sessiond.service.sessions import Service
-from tests.agent_host.reducers import reduced
+from tests.agent_host.reducers import open_questions, reduced
 from tests.agent_host.window import VERSIONS, text
 from tests.fakes.clock import ManualClock
 from tests.fakes.peer import FakePeer
@@ -166,6 +167,10 @@ class World:
         """What was said in windows."""
         self.cut_short = False
         """Messages were removed."""
+        self._asks: list[asyncio.Task[AskResult]] = []
+        self.answers: list[str | None] = []
+        """Of the questions; None where one was withdrawn."""
+        self._clicks = 0
 
     async def begin(self) -> None:
         self.host = AgentHost(self._service, RealFileSystem(), self._path, self._clock, Limits(), self._number)
@@ -178,6 +183,7 @@ class World:
     async def step(self) -> None:
         steps: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (3, self.say), (2, self.answer), (2, self.stream), (5, self.extend), (2, self.finish), (2, self.call), (2, self.result),
+            (1, self.ask), (0.5, self.withdraw), (0.7, self.reply), (2, self.click),
             (2, self.type), (0.3, self.stop), (0.1, self.truncate), (0.05, self.cut_off), (0.3, self.rename), (0.5, self.work), (2, self.pause), (1, self.cut), (2, self.come), (0.4, self.kill),
         ]  # fmt: skip
         await self.pick.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
@@ -278,6 +284,62 @@ class World:
             given.text = f"Step {self._said}"
         sessions = self._service.open_sessions
         await sessions.activities.say(sessions.at("a"), self._agent, given)
+
+    async def ask(self) -> None:
+        """A program asks, with buttons or without."""
+        self._said += 1
+        choices = [Choice(id="yes", label="Yes"), Choice(id="no", label="No")] if self.pick.random() < 0.7 else None
+        given = AskParams(session_id="a", text=f"Question {self._said}?", choices=choices)
+        sessions = self._service.open_sessions
+        asked = asyncio.create_task(sessions.activities.ask(sessions.at("a"), self._agent, given))
+        asked.add_done_callback(self._ended)
+        self._asks.append(asked)
+        await asyncio.sleep(0)
+
+    def _ended(self, asked: asyncio.Task[AskResult]) -> None:
+        self._asks.remove(asked)
+        self.answers.append(None if asked.cancelled() else asked.result().choice or asked.result().text)
+
+    async def withdraw(self) -> None:
+        for asked in self._asks[-1:]:
+            asked.cancel()
+
+    async def reply(self) -> None:
+        """Somebody answers elsewhere."""
+        activity = self._service.open_sessions.activities.of("a")
+        if activity is not None and activity.question is not None:
+            given = AnswerParams(session_id="a", question_id=activity.question.id)
+            if activity.question.choices:
+                given.choice = "yes"
+            else:
+                given.text = "elsewhere"
+            assert self._service.open_sessions.activities.answer(FakePeer("page"), given)
+
+    async def click(self) -> None:
+        """A window answers what it shows, or closes it without an answer."""
+        seat = self._writer()
+        turn = None if seat is None else seat.states[CHAT].get("activeTurn")
+        for own, part in open_questions(turn).items() if seat is not None and turn is not None else ():
+            self._clicks += 1
+            done: dict[str, Any] = {"type": "chat/inputCompleted", "requestId": own, "response": "accept"}
+            with_choice = part["request"]["questions"][0]["kind"] == "single-select"
+            value = (
+                {"kind": "selected", "value": "no"} if with_choice else {"kind": "text", "value": f"w{self._clicks}"}
+            )
+            if self.pick.random() < 0.8:
+                done["answers"] = {"answer": {"state": "submitted", "value": value}}
+            else:
+                done["response"] = "cancel"
+            assert seat is not None
+            seat.change(done)
+
+    async def rest(self) -> None:
+        """Nothing goes on any more."""
+        for asked in self._asks:
+            asked.cancel()
+        await asyncio.gather(*self._asks, return_exceptions=True)
+        sessions = self._service.open_sessions
+        await sessions.activities.say(sessions.at("a"), self._agent, ActivityParams(session_id="a", state="idle"))
 
     async def pause(self) -> None:
         await asyncio.sleep(self.pick.choice((0, 0, 0.001, 0.03)))
@@ -396,14 +458,40 @@ async def test_that_nobody_answered_is_known_after_a_restart(
 def known(seat: Seat) -> dict[str, Any]:
     """A session's own status only says what it was when it was opened; its chats say what goes on."""
     chat, (summary,) = seat.states[CHAT], seat.states[SESSION]["chats"]
+    active = chat.get("activeTurn")
     found = {
-        "turns": chat["turns"],
-        "activeTurn": chat.get("activeTurn"),
+        "turns": list(map(without_questions, chat["turns"])),
+        "activeTurn": None if active is None else without_questions(active),
         "queued": chat.get("queuedMessages"),
         "title": seat.states[SESSION]["title"],
         "activity": seat.states[SESSION].get("activity"),
     }
     return {**found, "named": summary["title"], "status": summary["status"] & shapes.ACTIVITY}
+
+
+def without_questions(turn: dict[str, Any]) -> dict[str, Any]:
+    """One that was answered stays in the windows that saw it."""
+    return {**turn, "responseParts": [part for part in turn["responseParts"] if part["kind"] != "inputRequest"]}
+
+
+async def the_same_is_asked(world: World) -> None:
+    """Every window shows the session's question, and none shows one that nobody asks."""
+    for seat in world.seats:
+        if not seat.connected:
+            await seat.come(world.host, cut=world.cut_short)
+    ends = asyncio.get_running_loop().time() + 10
+    while True:
+        for seat in world.seats:
+            seat.take()
+        found = [open_questions(seat.states[CHAT].get("activeTurn") or {"responseParts": []}) for seat in world.seats]
+        shown = world.host._hosted["a"].asking.shown
+        asked = world.host._service.open_sessions.activities.of("a")
+        wanted = None if asked is None or asked.question is None else asked.question.id
+        goes_on = world.host._hosted["a"].now.active is not None
+        if shown == (wanted if goes_on else None) and all(list(one) == ([shown] if shown else []) for one in found):
+            return
+        assert asyncio.get_running_loop().time() < ends, (shown, wanted, found)
+        await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("seed", seeds(15, 1500))
@@ -418,6 +506,8 @@ async def test_windows_that_were_away_have_what_a_new_one_gets(
     for _ in range(60):
         await world.step()
     await world.finish()
+    await the_same_is_asked(world)
+    await world.rest()
     for seat in world.seats:
         seat.cut(world.pick)
         await seat.come(world.host, cut=world.cut_short)
@@ -425,7 +515,7 @@ async def test_windows_that_were_away_have_what_a_new_one_gets(
     await fresh.come(world.host)
     ends = asyncio.get_running_loop().time() + 10
     while "activeTurn" in fresh.states[CHAT] or any(
-        seat.unconfirmed or text(seat.states[CHAT]) != text(fresh.states[CHAT]) for seat in world.seats
+        seat.unconfirmed or known(seat)["turns"] != known(fresh)["turns"] for seat in world.seats
     ):
         seats = (fresh, *world.seats)
         assert asyncio.get_running_loop().time() < ends, [(text(one.states[CHAT]), one.unconfirmed) for one in seats]
@@ -514,6 +604,47 @@ async def test_that_a_session_waits_is_in_its_row_and_in_its_chat(
 
     await says("waiting", "Run it?", shapes.INPUT_NEEDED)
     await says("idle", None, shapes.IDLE)
+    await world.host.close()
+
+
+async def test_a_window_that_opens_a_session_sees_its_question(
+    service: Service, clock: ManualClock, tmp_path: Path
+) -> None:
+    await service.new(None, session_id="a", messages=[{"role": "user", "content": "Go"}])
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    first, second = world.seats
+    await first.come(world.host)
+    await world.ask()
+    await asyncio.sleep(0.05)
+    await second.come(world.host)
+    first.take()
+    asked = [open_questions(seat.states[CHAT]["activeTurn"]) for seat in (first, second)]
+    assert len(asked[0]) == 1
+    assert asked[0] == asked[1]
+    await world.rest()
+    await world.host.close()
+
+
+async def test_a_session_that_is_opened_while_a_message_streams_in_does_not_work_for_good(
+    service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted, "SETTLE_S", 0.01)
+    writer = FakePeer("agent")
+    streamed = {"id": "r", "role": "assistant", "content": "The", "status": "streaming"}
+    await service.new(None, session_id="a", messages=[{"role": "user", "content": "Go"}])
+    await service.open(writer, "a")
+    await service.append(writer, "a", [streamed])
+    world = World(0, str(tmp_path / "numbers"), service, clock)
+    await world.begin()
+    (seat, _) = world.seats
+    await seat.come(world.host)
+    assert seat.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY == shapes.IN_PROGRESS
+    await service.finish(writer, "a", "r", "done")
+    async with asyncio.timeout(10):
+        while seat.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY != shapes.IDLE:
+            await asyncio.sleep(0.01)
+            seat.take()
     await world.host.close()
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from sessiond.agent_host import shapes
+from sessiond.agent_host.hosted import SETTLE_S
+from tests.agent_host.reducers import open_questions
 from tests.agent_host.window import Answered, Host, Window, by_command
 from tests.home import Client, Home
 from tests.shell import Shell, wait_until
@@ -419,3 +424,154 @@ def test_the_command_says_that_windows_may_write(shell: Shell, home: Home) -> No
         process.wait(10)
     assert "--write goes with --ahp" in shell("--write").err
     wait_until(lambda: json.loads(shell("status", "--json").out)["ahp"] is None)
+
+
+def asking(home: Home, **more: Any) -> Callable[[], Any]:
+    """A program asks; what is returned waits for its answer."""
+    made = home.client()
+    number = made.send("session/ask", {"sessionId": "a", "text": "Run it?", **more})
+    return lambda: made.answer(number)["result"]
+
+
+CHOICES = [{"id": "y", "label": "Allow", "kind": "allow"}, {"id": "n", "label": "Deny", "kind": "deny"}]
+
+
+def completed(request: str, **value: str) -> dict[str, Any]:
+    answers = {"answers": {"answer": {"state": "submitted", "value": value}}} if value else {}
+    response = "accept" if value else "cancel"
+    return {"type": "chat/inputCompleted", "requestId": request, "response": response, **answers}
+
+
+def question(window: Window) -> dict[str, Any]:
+    """The one that is open in the chat."""
+    window.until(lambda: open_questions(window.states[CHAT].get("activeTurn") or {"responseParts": []}))
+    ((_, part),) = open_questions(window.states[CHAT]["activeTurn"]).items()
+    request: dict[str, Any] = part["request"]
+    return request
+
+
+def closed(window: Window) -> str:
+    """How the last question ended."""
+    window.until(lambda: not open_questions(window.states[CHAT]["activeTurn"]))
+    parts = [one for one in window.states[CHAT]["activeTurn"]["responseParts"] if one["kind"] == "inputRequest"]
+    return str(parts[-1]["response"])
+
+
+def test_a_question_is_answered_in_a_window(home: Home, client: Client, host: Host, window: Window) -> None:
+    """The first answer counts, and every window sees it. One that gives none leaves it to the others."""
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "Go"}])
+    other = opened(host)
+    program = asking(home, waitingFor="permission", choices=CHOICES)
+    shown = question(window)
+    assert shown["questions"] == [
+        {
+            "id": "answer",
+            "kind": "single-select",
+            "message": "Run it?",
+            "required": True,
+            "options": [{"id": "y", "label": "Allow"}, {"id": "n", "label": "Deny"}],
+            "allowFreeformInput": False,
+        }
+    ]
+    assert question(other) == shown
+    declined = {**completed(shown["id"], kind="selected", value="y"), "response": "decline"}
+    for nothing in (completed(shown["id"]), declined):
+        assert "stays open" in confirmed(window, nothing)["rejectionReason"]
+    assert (
+        "expected one of y, n"
+        in confirmed(window, completed(shown["id"], kind="selected", value="x"))["rejectionReason"]
+    )
+    assert "rejectionReason" not in confirmed(window, completed(shown["id"], kind="selected", value="n"))
+    assert program() == {"client": "agent host", "choice": "n"}
+    for one in (window, other):
+        assert closed(one) == "accept"
+        assert '"value": "n"' in json.dumps(one.states[CHAT]["activeTurn"])
+        one.until(lambda one=one: one.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY == shapes.IN_PROGRESS)
+    assert (
+        "not asked any more" in confirmed(other, completed(shown["id"], kind="selected", value="y"))["rejectionReason"]
+    )
+
+
+def test_a_question_without_choices_is_answered_in_words(home: Home, client: Client, window: Window) -> None:
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "Go"}])
+    program = asking(home)
+    shown = question(window)
+    assert shown["questions"][0]["kind"] == "text"
+    confirmed(window, completed(shown["id"], kind="text", value="Only the tests"))
+    assert program() == {"client": "agent host", "text": "Only the tests"}
+
+
+def test_a_question_waits_for_its_turn_and_ends_with_it(home: Home, client: Client, window: Window) -> None:
+    """A turn that has ended takes none; the next one has it. Answered elsewhere, it is closed in every window."""
+    window.until(lambda: "activeTurn" not in window.states[CHAT])
+    asking(home, choices=CHOICES)
+    window.until(lambda: window.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY == shapes.INPUT_NEEDED)
+    assert "activeTurn" not in window.states[CHAT]
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "Go"}])
+    first = question(window)
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "Go on"}])
+    window.until(lambda: "> Go on" in window.words(CHAT))
+    assert "? Run it? cancel\n> Go on" in window.words(CHAT)
+    assert question(window) == first
+    client.call("session/answer", sessionId="a", questionId=first["id"], choice="y")
+    assert closed(window) == "accept"
+
+
+def test_a_question_that_was_answered_while_a_window_was_away_is_closed(
+    home: Home, client: Client, host: Host, window: Window
+) -> None:
+    """Also if its turn has ended since, and it asks something else by then."""
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "Go"}])
+    asking(home, choices=CHOICES)
+    shown = question(window)
+    window.close()
+    client.call("session/answer", sessionId="a", questionId=shown["id"], choice="y")
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "Go on"}])
+    asking(home)
+    back = window.come_back(host)
+    assert question(back)["questions"][0]["kind"] == "text"
+    assert "? Run it? cancel\n> Go on\n? Run it?\n..." in back.words(CHAT)
+
+
+def test_a_question_of_before_a_restart_is_closed(shell: Shell) -> None:
+    """Nobody waits for its answer any more."""
+    with shell.client() as client:
+        client.call("session/new", {"sessionId": "a", "messages": [{"role": "user", "content": "Go"}]})
+        host, listening = by_command(shell, "--write")
+        window = Window(host)
+        window.initialize()
+        window.open("a")
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(client.session("a").ask, "Run it?")
+            shown = question(window)["id"]
+            shell.kill()
+            listening.communicate(timeout=20)
+            assert answer.exception(20) is not None
+    with shell.client():
+        host, _ = by_command(shell, "--write", port=host.port)
+        back = window.come_back(host)
+        assert closed(back) == "cancel"
+        late = confirmed(back, completed(shown, kind="text", value="yes"))
+        assert late["rejectionReason"] == "that is not asked any more"
+        back.close()
+
+
+def test_a_turn_goes_on_while_somebody_works_in_it(client: Client, window: Window) -> None:
+    """Text that comes late is in the turn; it ends when the program says that it has done."""
+    said = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": "I look."}]
+    client.call("session/activity", sessionId="a", state="working")
+    client.call("session/append", sessionId="a", messages=said)
+    window.until(lambda: "I look." in window.words(CHAT))
+    time.sleep(SETTLE_S + 0.5)
+    client.call("session/append", sessionId="a", messages=[{"role": "assistant", "content": "Found."}])
+    window.until(lambda: "Found." in window.words(CHAT))
+    assert window.words(CHAT).endswith("> Go\nI look.\nFound.\n...")
+    client.call("session/activity", sessionId="a", state="idle")
+
+    def status() -> int:
+        return int(window.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY)
+
+    window.until(lambda: "activeTurn" not in window.states[CHAT] and status() == shapes.IDLE)
+    client.call("session/activity", sessionId="a", state="working")  # what has ended does not go on again
+    window.until(lambda: status() == shapes.IN_PROGRESS)
+    assert "chat/truncated" not in window.kinds

@@ -152,6 +152,9 @@ def text(state: dict[str, Any]) -> str:
         lines.append(f"> {turn['message']['text']}")
         for part in turn["responseParts"]:
             call = part.get("toolCall")
-            lines.append(part.get("content", "") if call is None else f"[{call['toolName']} {call['status']}]")
+            if part["kind"] == "inputRequest":
+                lines.append(f"? {part['request']['questions'][0]['message']} {part.get('response', '')}".rstrip())
+            else:
+                lines.append(part.get("content", "") if call is None else f"[{call['toolName']} {call['status']}]")
         lines += [] if "state" in turn else ["..."]
     return "\n".join(lines)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from PIL import Image
@@ -41,6 +43,33 @@ def _seed(client: Any, work: Path) -> None:
         client.call("session/new", about)
 
 
+def _save(page: Any, path: Path) -> None:
+    whole = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
+    whole.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def _ask(at: Shell, client: Any, page: Any) -> None:
+    """An agent works in the session, and asks for permission."""
+    client.call("session/activity", {"sessionId": "locks", "state": "working"})
+    said = [
+        {"role": "user", "content": "Then delete the old one."},
+        {"role": "assistant", "content": "It is in `journal/old_queue.py`, and nothing imports it."},
+    ]
+    client.call("session/append", {"sessionId": "locks", "messages": said})
+    _shows(page, "nothing imports it")
+    choices = [{"id": "y", "label": "Allow", "kind": "allow"}, {"id": "n", "label": "Deny", "kind": "deny"}]
+    params = {"sessionId": "locks", "text": "Run `git rm journal/old_queue.py`?", "choices": choices}
+    Thread(target=_asked, args=(at, params), daemon=True).start()
+    page.get_by_text("Deny", exact=True).first.wait_for()
+    page.mouse.move(300, 60)
+    page.wait_for_timeout(2000)  # the list shows it too
+
+
+def _asked(at: Shell, params: dict[str, Any]) -> None:
+    with at.client() as agent, contextlib.suppress(Exception):  # it ends with the daemon
+        agent.call("session/ask", params)
+
+
 def take(folder: Path, work: Path) -> None:
     """A session of another tool, which goes on with a message that was typed in the window, answered by a terminal."""
     vscodes.installed()
@@ -61,6 +90,6 @@ def take(folder: Path, work: Path) -> None:
                 _shows(page, "never waits for the first")
                 page.wait_for_timeout(3000)  # the turn ends, and the view scrolls to its end; the list may say so later
                 page.wait_for_function("!document.querySelector('.monaco-workbench').innerText.includes('Working')")
-                whole = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
-                path = folder / f"vscode-agent-host-{look}.png"
-                whole.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+                _save(page, folder / f"vscode-agent-host-{look}.png")
+                _ask(at, client, page)
+                _save(page, folder / f"vscode-agent-host-question-{look}.png")

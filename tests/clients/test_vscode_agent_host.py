@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,52 @@ def test_a_new_session_of_a_window(at: Shell, work: Path) -> None:
         assert (made["name"], made["cwd"]) == ("Begin with the journal", str(work))
 
 
+CHOICES = [{"id": "y", "label": "Allow it once", "kind": "allow"}, {"id": "n", "label": "Deny it", "kind": "deny"}]
+
+
+def test_permission_is_given_in_a_window(at: Shell, work: Path) -> None:
+    """What it closes stays open elsewhere, what is answered elsewhere closes in it, and a question may want words."""
+    seed_locks(at, work)
+    host, _ = by_command(at, "--write")
+    with (
+        vscodes.agents(at, work, host.port, host.token) as page,
+        at.client() as client,
+        at.client() as agent,
+        ThreadPoolExecutor(1) as pool,
+    ):
+
+        def asked(text: str, **more: Any) -> Future[Any]:
+            answer = pool.submit(agent.call, "session/ask", {"sessionId": "locks", "text": text, **more})
+            shows(page, text)
+            return answer
+
+        open_locks(page)
+        append(client, {"role": "user", "content": "Delete the build"})
+        shows(page, "Delete the build")
+        answer = asked("Run make clean?", waitingFor="permission", choices=CHOICES)
+        page.get_by_text("Allow it once").first.click()
+        assert answer.result(20) == {"client": "agent host", "choice": "y"}
+        hides(page, "Deny it")
+        answer = asked("Run make distclean?", waitingFor="permission", choices=CHOICES)
+        shows(page, "Deny it")
+        (waits,) = client.call("session/list", {"filter": {"activity": "waiting"}})["sessions"]
+        question = waits["activity"]["question"]
+        client.call("session/answer", {"sessionId": "locks", "questionId": question["id"], "choice": "n"})
+        assert answer.result(20)["choice"] == "n"
+        hides(page, "Deny it")
+        answer = asked("Which port?")
+        page.get_by_placeholder("Enter your answer").fill("8080")
+        page.get_by_text("Submit", exact=True).click()
+        assert answer.result(20) == {"client": "agent host", "text": "8080"}
+        answer = asked("Run it at all?", choices=CHOICES)
+        shows(page, "Deny it")
+        page.locator(".chat-question-close:visible").click()
+        hides(page, "Deny it")
+        assert not answer.done()
+        client.call("session/delete", {"sessionId": "locks"})
+        assert answer.exception(20) is not None
+
+
 class Script:
     """Random steps in a window and around it. Whatever is said is said once, in words of its own."""
 
@@ -218,6 +265,7 @@ class Script:
             self.kill,
             self.type_while_away,
             self.rename,
+            self.question,
         ]
         self._pick.choice(steps)()
 
@@ -270,6 +318,17 @@ class Script:
     def rename(self) -> None:
         with self._at.client() as client:
             client.call("session/update", {"sessionId": "locks", "name": self._words("Named")})
+
+    def question(self) -> None:
+        """An agent asks in its turn, and the window answers."""
+        self._append({"role": "user", "content": self._words("Asked")})
+        label = self._words("Allowed")
+        params = {"sessionId": "locks", "text": "May I?", "choices": [{"id": "y", "label": label}]}
+        with self._at.client() as agent, ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(agent.call, "session/ask", params)
+            self._page.get_by_text(label).first.click(timeout=30_000)
+            assert answer.result(20)["choice"] == "y"
+        self._append({"role": "assistant", "content": self._words("Answered")})
 
 
 @pytest.mark.parametrize("seed", seeds(few=1, usual=20))

@@ -90,6 +90,7 @@ def test_every_client_has_both_looks() -> None:
         "demo",
         "vscode",
         "vscode-agent-host",
+        "vscode-agent-host-question",
         "web-session",
         "web-search",
         "web-usage",

@@ -305,7 +305,7 @@ class Chat:
         self.repaint()
 
     def show_activity(self) -> None:
-        """Say what waits for the person here; that somebody works is no news."""
+        """Print a question that waits for the user. Who only works is not announced."""
         activity = self.activity
         if activity is None or activity.state != "waiting":
             return
