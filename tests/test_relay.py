@@ -272,6 +272,24 @@ def test_a_reset_after_the_greeting_ends_the_relay(
     assert daemon.connections == 1
 
 
+def test_an_end_before_the_first_answer_is_not_an_orderly_one(
+    stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """The daemon has read all that was sent, and is gone."""
+
+    def die(connection: socket.socket) -> None:
+        greet(connection)
+        assert connection.recv(6, socket.MSG_WAITALL) == b"append"
+
+    stand(die, greets=True)
+    process = run()
+    assert process.stdin is not None
+    process.stdin.write(b"append")
+    process.stdin.flush()
+    assert process.wait(20) == 69  # its input is open
+    assert b"may have been done, or not" in process.communicate(timeout=20)[1]
+
+
 def test_what_a_daemon_says_instead_of_a_greeting_goes_through(
     stand: Callable[..., Stand], run: Callable[..., subprocess.Popen[bytes]]
 ) -> None:

@@ -42,6 +42,8 @@ export interface ActivityParams {
   text?: string | null
   /** The id of the process that does it: then it lasts until that process has ended, and another connection may say the next thing about the same process. For scripts that an agent runs at each event. */
   process?: number | null
+  /** The call that is over. With `process`: only the question with this `toolCallId` is withdrawn, because an agent may make several calls at once. */
+  toolCallId?: string | null
 }
 
 /** Where a client that shows the token may connect. */
@@ -130,7 +132,7 @@ export interface AskParams {
   waitingFor?: string | null
   /** The call that needs permission. */
   toolCallId?: string | null
-  /** The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says something else of it, for then it goes on without the answer, and when it has ended. */
+  /** The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says that the process works or is idle, because it goes on without the answer then, and when it has ended. */
   process?: number | null
 }
 
@@ -1176,6 +1178,8 @@ export interface Requests {
   text?: string | null
   /** The id of the process that does it: then it lasts until that process has ended, and another connection may say the next thing about the same process. For scripts that an agent runs at each event. */
   process?: number | null
+  /** The call that is over. With `process`: only the question with this `toolCallId` is withdrawn, because an agent may make several calls at once. */
+  toolCallId?: string | null
 }, result: Nothing }
   /** Ask whoever looks at a session, in any client. The response is the first answer, however long that takes. */
   'session/ask': { params: {
@@ -1188,7 +1192,7 @@ export interface Requests {
   waitingFor?: string | null
   /** The call that needs permission. */
   toolCallId?: string | null
-  /** The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says something else of it, for then it goes on without the answer, and when it has ended. */
+  /** The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says that the process works or is idle, because it goes on without the answer then, and when it has ended. */
   process?: number | null
 }, result: AskResult }
   /** Answer the question of a session's `activity`. The first answer counts. */

@@ -50,6 +50,14 @@ class Deliverer:
         self._on_tape: Grew | None = None
         """A piece that the reply has and the daemon did not take: it must not be written twice."""
 
+    def session(self, key: str) -> AsyncSession | None:
+        """The recorded session, by the agent's id of it; None while nothing is said in it."""
+        return self._sessions.get(key)
+
+    def live(self) -> list[tuple[str, AsyncSession]]:
+        """Sessions in which the agent can be asked something, by its ids of them: what it repeats has been taken."""
+        return [(key, session) for key, session in self._sessions.items() if key not in self._repeating]
+
     async def take(self, step: Step) -> None:
         """One step. One of LATER: take it again. A step that the daemon refuses is said on stderr and left out."""
         if isinstance(step, Opened):

@@ -58,6 +58,11 @@ def folder() -> str:
     return f"/tmp/{APP}-{os.geteuid()}/acp"  # noqa: S108  make_private_dir checks that it is ours
 
 
+def socket_of(pid: int) -> str:
+    """Where the process that has an agent listens, if anybody can join. NoHome."""
+    return f"{folder()}/{pid}{SUFFIX}"
+
+
 class Door:
     """One connection's. `open` it once; `close` it when the agent has ended."""
 
@@ -72,7 +77,7 @@ class Door:
         """Listen. OSError, NoHome."""
         where = folder()
         make_private_dir(where)
-        path = f"{where}/{os.getpid()}{SUFFIX}"
+        path = socket_of(os.getpid())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # of a process that had our number
         listening = socket.socket(socket.AF_UNIX)

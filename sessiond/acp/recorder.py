@@ -19,12 +19,15 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sessiond.acp.answering import Answering
 from sessiond.acp.deliver import LATER, Deliverer
+from sessiond.acp.doing import Doing
 from sessiond.acp.spool import AGENT, EDITOR, END, HEAD, SpoolReader, head_of, is_locked, locked, waiting
-from sessiond.acp.steps import Grew, Step
+from sessiond.acp.steps import Begun, Grew, Over, Step
 from sessiond.acp.talk import Talk
 from sessiond.client import aconnect
 from sessiond.client.aio.client import AsyncSessiond
+from sessiond.client.aio.session import AsyncSession
 from sessiond.errors import SessiondError
 
 NAME = "acp"
@@ -49,6 +52,9 @@ class Recorder:
         self._over: float | None = time.monotonic() if wake is None else None
         """When the connection ended."""
         self._talk: Talk | None = None
+        self._doing: Doing | None = None
+        """None if the connection has ended: nothing goes on then."""
+        self._answering: Answering | None = None
         self._at = 0
         self._client: AsyncSessiond | None = None
         self._deliverer: Deliverer | None = None
@@ -59,7 +65,11 @@ class Recorder:
             await self._deliver(self._steps())
             if self._over is not None:
                 break
+            await self._tell()
             await self._woken()
+        for live in (self._doing, self._answering):
+            if live is not None:
+                live.close()
         await self._deliver(self._steps())  # what came between the last look and the end
         if self._talk is not None:
             await self._deliver(self._talk.end(self._at))
@@ -74,6 +84,9 @@ class Recorder:
             if kind == HEAD:
                 head = msgspec.json.decode(data)
                 self._talk = Talk(self.name, str(head.get("agent")))
+                if self._over is None:
+                    pid = head.get("pid", 0)
+                    self._doing, self._answering = Doing(pid, self._session), Answering(pid)
             elif kind in (EDITOR, AGENT) and self._talk is not None:
                 yield from self._talk.feed(kind, at, data)
             elif kind == END:
@@ -83,9 +96,23 @@ class Recorder:
     def name(self) -> str:
         return os.path.basename(self._path).partition(".")[0]
 
+    async def _tell(self) -> None:
+        """Everything so far is recorded: others may know what goes on, and say something themselves."""
+        if self._doing is None or self._answering is None or self._deliverer is None:
+            return
+        await self._doing.tell()
+        for key, session in self._deliverer.live():
+            self._answering.follow(key, session)
+
+    def _session(self, key: str) -> AsyncSession | None:
+        return None if self._deliverer is None else self._deliverer.session(key)
+
     async def _deliver(self, steps: Iterator[Step]) -> None:
         for step in together(steps):
-            await self._again(step)
+            if not isinstance(step, Begun | Over):
+                await self._again(step)
+            elif self._doing is not None:
+                self._doing.heed(step)
             await asyncio.sleep(0)
 
     async def _again(self, step: Step) -> None:

@@ -55,6 +55,23 @@ class Ended(Step, frozen=True, kw_only=True):
     tool_calls: list[ToolCall] = []
 
 
+class Begun(Step, frozen=True, kw_only=True):
+    """A request that goes on for a while: a prompt, or a question of the agent for permission."""
+
+    request: str
+    """Its id, as `identity` has it."""
+    asked: dict[str, Any] | None = None
+    """Params of a question."""
+
+
+class Over(Step, frozen=True, kw_only=True):
+    """There is a response to it, or it was withdrawn."""
+
+    request: str
+    question: bool
+    """Whether it was one: both sides count their requests for themselves."""
+
+
 class Known(Step, frozen=True, kw_only=True):
     """What became known of the session. None: nothing new."""
 

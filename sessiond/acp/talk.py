@@ -11,12 +11,17 @@ from typing import Any
 
 import msgspec
 
+from sessiond.acp.acts import identity
 from sessiond.acp.bounds import PENDING
 from sessiond.acp.content import content, listed, mapped, model_from, name_from, word
 from sessiond.acp.lines import Lines
+from sessiond.acp.sharing import CANCELLED, PERMISSION
 from sessiond.acp.spool import AGENT, EDITOR
-from sessiond.acp.steps import Caught, Kept, Known, Opened, Step
-from sessiond.acp.turn import Turn
+from sessiond.acp.steps import Begun, Caught, Kept, Known, Opened, Over, Step
+from sessiond.acp.turn import MESSAGE_ID, Turn
+
+LONG = ((EDITOR, "session/prompt"), (AGENT, PERMISSION))
+"""Requests during which something goes on in the session."""
 
 
 class Talk:
@@ -26,7 +31,7 @@ class Talk:
         self._name = name
         self._agent = agent
         self._lines = {EDITOR: Lines(), AGENT: Lines()}
-        self._asked: dict[bytes, dict[Any, tuple[str, dict[str, Any]]]] = {EDITOR: {}, AGENT: {}}
+        self._asked: dict[bytes, dict[str, tuple[str, dict[str, Any]]]] = {EDITOR: {}, AGENT: {}}
         """By who asked: id -> method and params."""
         self._turns: dict[str, Turn] = {}
         self.unread = 0
@@ -60,17 +65,29 @@ class Talk:
             return
         if method is None:
             other = AGENT if kind == EDITOR else EDITOR
-            asked = self._asked[other].pop(number, None)
+            asked = self._asked[other].pop(identity(number), None)
             if asked is not None:
                 yield from self._answered(kind, at, *asked, message)
+                if (other, asked[0]) in LONG:
+                    yield _over(asked, number)
             return
         params = mapped(message.get("params"))
         if number is not None:
             pending = self._asked[kind]
-            pending[number] = (method, params)
+            pending[identity(number)] = (method, params)
             if len(pending) > PENDING:
                 del pending[next(iter(pending))]
+        elif method == CANCELLED:
+            yield from self._withdrawn(kind, params.get("requestId"))
         yield from self._asks(kind, at, method, params)
+        key = word(params.get("sessionId"))
+        if number is not None and key is not None and (kind, method) in LONG:
+            yield Begun(key=key, request=identity(number), asked=params if method == PERMISSION else None)
+
+    def _withdrawn(self, kind: bytes, number: Any) -> Iterator[Step]:
+        asked = self._asked[kind].get(identity(number))
+        if asked is not None and (kind, asked[0]) == (AGENT, PERMISSION):
+            yield _over(asked, number)
 
     def _asks(self, kind: bytes, at: int, method: str, params: dict[str, Any]) -> Iterator[Step]:
         """A request or a notification."""
@@ -84,7 +101,7 @@ class Talk:
             turn = yield from self._turn(key)
             if (name := name_from(blocks)) is not None:
                 yield Known(key=key, name=name, weak=True)
-            yield from turn.prompted(at, content(blocks))
+            yield from turn.prompted(at, content(blocks), word(mapped(params.get("_meta")).get(MESSAGE_ID)))
         elif kind == AGENT and method == "session/update":
             turn = yield from self._turn(key)
             yield from turn.updated(at, mapped(params.get("update")))
@@ -135,6 +152,11 @@ class Talk:
             yield from self._opens(key, fresh=False, cwd=None)
             yield Caught(key=key)
         return self._turns[key]
+
+
+def _over(asked: tuple[str, dict[str, Any]], number: Any) -> Over:
+    method, params = asked
+    return Over(key=word(params.get("sessionId")) or "", request=identity(number), question=method == PERMISSION)
 
 
 def _options(key: str, result: dict[str, Any]) -> Iterator[Step]:

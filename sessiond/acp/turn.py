@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sessiond.acp.content import PRINTED, content, listed, mapped, model_from, printed, result, text_of, word
 from sessiond.acp.steps import Ended, Grew, Kept, Known, Said, Step
@@ -24,6 +25,8 @@ from sessiond.client.types import NewMessage, ToolCall
 from sessiond.limits import ACP_PRINTED_CHARS, ACP_THOUGHT_CHARS
 
 _OVER = ("completed", "failed")
+MESSAGE_ID = "sessiond.messageId"
+"""In `_meta` of a prompt: the message in the session that it says once more."""
 _CALLS = 4096
 """Calls without a result that are remembered."""
 
@@ -63,10 +66,13 @@ class Turn:
         self._questions: dict[str, str] = {}
         """Tool call -> the message that asks for permission."""
 
-    def prompted(self, at: int, said: str | list[Any]) -> Iterator[Step]:
-        """The editor sends a prompt."""
+    def prompted(self, at: int, said: str | list[Any], message_id: str | None = None) -> Iterator[Step]:
+        """Somebody sends a prompt. `message_id`: of the message, if it is in the session already."""
         yield from self._settle(at)
-        yield self._said(at, "user", said)
+        made = self._said(at, "user", said)
+        if message_id is not None:
+            made = Said(key=self._key, message=replace(made.message, id=message_id))
+        yield made
 
     def updated(self, at: int, update: dict[str, Any]) -> Iterator[Step]:
         """The agent says something."""

@@ -12,6 +12,8 @@ A turn that has ended takes no question: then only the session's status says tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from sessiond.agent_host import shapes
@@ -19,13 +21,14 @@ from sessiond.agent_host.shapes import Action, Turn
 from sessiond.model.values import Json
 from sessiond.schema.types import Activity, Question
 
-_MOST_ANSWERS = 50
+_MOST_ANSWERS = 20
 
 
 class Asking:
-    """Of one session."""
+    """Of one session. `was_answered`: whether somebody answered a question that has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, was_answered: Callable[[str], bool]) -> None:
+        self._was_answered = was_answered
         self._wanted: Question | None = None
         """What the session asks."""
         self._words = ""
@@ -33,7 +36,7 @@ class Asking:
         """The turn in which it is shown."""
         self._shown: Question | None = None
         self._answers: dict[str, Json] = {}
-        """By question: what was said in a window, in the window's own words."""
+        """By question: what was said in a window."""
 
     @property
     def shown(self) -> str | None:
@@ -64,9 +67,8 @@ class Asking:
         """`active`: the turn that goes on from now on."""
         if self._shown is None or (self._shown == self._wanted and active is not None and active.id == self._turn):
             return []
-        ended = self._wanted == self._shown
         closed, self._shown = self._shown.id, None
-        return [self._close(closed, "cancel" if ended else "accept")]
+        return [self._close(closed)]
 
     def opening(self, active: Turn | None) -> list[Action]:
         if self._wanted is None or self._shown is not None or active is None:
@@ -79,7 +81,7 @@ class Asking:
         `active`: the turn that went on for it.
         """
         same = before == self.shown and active is not None and active.id == self._turn
-        first = [] if before is None or same else [self._close(before, "cancel")]
+        first = [] if before is None or same else [self._close(before)]
         return first, [] if self._shown is None else [shapes.input_requested(self._request(self._shown))]
 
     def in_turn(self, active: Turn | None) -> Turn | None:
@@ -89,10 +91,10 @@ class Asking:
         part = shapes.InputRequestPart(request=self._request(self._shown))
         return msgspec.structs.replace(active, response_parts=(*active.response_parts, part))
 
-    def _close(self, question_id: str, otherwise: str) -> Action:
-        if question_id in self._answers:
-            return shapes.input_completed(question_id, "accept", self._answers[question_id])
-        return shapes.input_completed(question_id, otherwise)
+    def _close(self, question_id: str) -> Action:
+        """Windows show that it was answered elsewhere, or that it was not."""
+        answered = question_id in self._answers or self._was_answered(question_id)
+        return shapes.input_completed(question_id, "accept" if answered else "cancel", self._answers.get(question_id))
 
     def _request(self, question: Question) -> shapes.InputRequest:
         choices = [(one.id, one.label) for one in question.choices or []]

@@ -322,6 +322,9 @@ class AgentHost:
     def activity(self, hosted: Hosted) -> Activity | None:
         return self._service.open_sessions.activities.of(hosted.wire_id)
 
+    def was_answered(self, question_id: str) -> bool:
+        return self._service.open_sessions.activities.was_answered(question_id)
+
     def gone(self, hosted: Hosted) -> None:
         self.numbers.forget(hosted.key)
         self._drop(hosted)

@@ -84,6 +84,9 @@ class Sessions(Protocol):
 
     def status_changed(self, hosted: Hosted) -> None: ...
 
+    def was_answered(self, question_id: str) -> bool:
+        """Whether a question ended lately because somebody answered it."""
+
     def gone(self, hosted: Hosted) -> None: ...
 
     def now_ms(self) -> int: ...
@@ -117,7 +120,7 @@ class Hosted:
         """Of those, whose turns have not ended."""
         self._refusals = Refusals()
         self._activity: Activity | None = None
-        self.asking = Asking()
+        self.asking = Asking(host.was_answered)
         self.confirmations = Confirmations()
         self._turns: dict[str, tuple[list[Message], Turn]] = {}
         """First message of an ended turn -> its messages, and the turn."""

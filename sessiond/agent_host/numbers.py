@@ -193,7 +193,9 @@ class Numbers:
         oldest = sorted(mark.number for marks in self._marks.values() for mark in marks)[-_MOST]
         for session, marks in self._marks.items():
             kept = [mark for mark in marks[:-1] if mark.number >= oldest] + marks[-1:]
-            bounds = [_only_bounds(mark) for mark in marks[: len(marks) - len(kept)] if mark.split or mark.unanswered]
+            gone = marks[: len(marks) - len(kept)]
+            asked = next((mark for mark in reversed(gone) if mark.asked), None)
+            bounds = [_only_bounds(mark) for mark in gone if mark.split or mark.unanswered or mark is asked]
             self._marks[session] = bounds + kept
         self._count = sum(map(len, self._marks.values()))
         self._limit = max(2 * _MOST, 2 * self._count)
@@ -201,7 +203,7 @@ class Numbers:
 
 
 def _only_bounds(mark: Mark) -> Mark:
-    return Mark(0, 0, mark.session, mark.shown, mark.split, unanswered=mark.unanswered)
+    return Mark(0, 0, mark.session, mark.shown, mark.split, unanswered=mark.unanswered, asked=mark.asked)
 
 
 def _lines(marks: Sequence[Mark]) -> bytes:

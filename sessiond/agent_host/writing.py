@@ -77,12 +77,6 @@ class _Completed(_Fields):
     answers: dict[str, _Answer] = {}
 
 
-class _Answers(_Fields):
-    """As they came, to be shown to the other windows."""
-
-    answers: Json = None
-
-
 class _Truncated(_Fields):
     turn_id: str | None = None
 
@@ -104,7 +98,6 @@ _decode_started = msgspec.json.Decoder(_TurnStarted).decode
 _decode_pending = msgspec.json.Decoder(_Pending).decode
 _decode_cancelled = msgspec.json.Decoder(_Cancelled).decode
 _decode_completed = msgspec.json.Decoder(_Completed).decode
-_decode_answers = msgspec.json.Decoder(_Answers).decode
 _decode_truncated = msgspec.json.Decoder(_Truncated).decode
 _decode_titled = msgspec.json.Decoder(_Titled).decode
 _decode_archived = msgspec.json.Decoder(_Archived).decode
@@ -145,7 +138,7 @@ class Writing:
             case "chat/turnCancelled":
                 self._stop(hosted, _decode_cancelled(action).turn_id)
             case "chat/inputCompleted":
-                return await self._answer(hosted, _decode_completed(action), _decode_answers(action).answers, origin)
+                return await self._answer(hosted, _decode_completed(action), origin)
             case "chat/truncated":
                 return await self._cut(hosted, _decode_truncated(action).turn_id, origin)
             case "session/titleChanged":
@@ -207,7 +200,7 @@ class Writing:
             raise Refused("nobody is here who could stop it")
         raise Refused("it was asked to stop")
 
-    async def _answer(self, hosted: Hosted, given: _Completed, answers: Json, origin: State) -> bool:
+    async def _answer(self, hosted: Hosted, given: _Completed, origin: State) -> bool:
         """The first answer counts. A window that gives none leaves the question to the others."""
         question = hosted.asking.asks(given.request_id)
         if question is None:
@@ -218,13 +211,14 @@ class Writing:
         params = AnswerParams(session_id=hosted.wire_id, question_id=question.id)
         if said.value.kind == "selected":
             params.choice = said.value.value
-        else:
+        elif said.value.kind == "text":
             params.text = said.value.value
         confirmation = Confirmation(origin, ("chat/inputCompleted", question.id))
         with hosted.confirmations.expecting(confirmation):
             if not self._service.open_sessions.activities.answer(hosted, params):
                 raise Refused("it was answered elsewhere")
-            hosted.answered(question.id, answers)
+            value: Json = {"kind": said.value.kind, "value": said.value.value}
+            hosted.answered(question.id, {shapes.ANSWER: {"state": "submitted", "value": value}})
         return confirmation.given
 
     async def _cut(self, hosted: Hosted, turn_id: str | None, origin: State) -> bool:

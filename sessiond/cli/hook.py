@@ -6,15 +6,19 @@ to the daemon.
     PreToolUse                               works
     PermissionRequest asks, beside the       waits for permission: Codex shows no dialog before
                       agent's own dialog     its hooks have ended, so nothing may be asked here
-    Notification      waits for permission
-    PostToolUse       works                  works
+    Notification      waits for permission; it comes some seconds after the dialog
+    PostToolUse       works; the question    works
+                      about this call ends
     Stop, StopFailure, Interrupt, SessionEnd: nothing goes on
+
+A dialog that asks more than for permission (`_OWN_DIALOGS`) takes its answer only there.
 
 An agent must not suffer from its hook: whatever happens here, the exit code is 0, and no daemon is started.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -29,15 +33,19 @@ from sessiond.cli.output import one_line
 from sessiond.client import requests
 from sessiond.client.blocking import Sessiond
 from sessiond.client.types import Choice
-from sessiond.errors import SessiondError, SessionNotFound
+from sessiond.errors import DaemonUnreachable, SessiondError, SessionNotFound
 
 TOOLS = {"claude": "claude-code", "codex": "codex"}
 """Agent -> the tool whose sessions are imported."""
 _WORKS = {"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"}
 _OVER = {"Stop", "StopFailure", "Interrupt", "SessionEnd"}
 _CHOICES = [Choice(id="allow", label="Allow", kind="allow"), Choice(id="deny", label="Deny", kind="deny")]
-_IMPORTED_S = 10.0
-"""How long a question waits until the session that it is about is imported."""
+_IMPORTED_S = 60.0
+"""How long a question waits until the session that it is about is imported. A follower looks at all of a tool every 10 seconds."""
+_OWN_DIALOGS = {"AskUserQuestion": "question", "ExitPlanMode": "plan"}
+"""Tool -> what its dialog waits for. Allowing the tool to run does not answer what it asks."""
+_BACK_S = 60.0
+"""How long to look for a daemon that has ended while it was asked."""
 _LOOK_S = 0.2
 _TIMEOUT_S = 2.0
 """How long the agent is kept waiting by a daemon that does not respond."""
@@ -45,11 +53,15 @@ _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "busybox"}
 
 
 class Event(NamedTuple):
-    """`name`: of the event. `text`: what the tool is to do, in a few words."""
+    """`name`: of the event. `text`: what the tool is to do, in a few words. `call`: stands for that call of the tool; None where the
+    event is not about one.
+    """
 
     name: str
     session_id: str
+    tool: str
     text: str
+    call: str | None
     is_permission: bool
 
 
@@ -85,40 +97,60 @@ def _event(tool: str, sent: Any) -> Event | None:
     is_permission = sent.get("notification_type") == "permission_prompt"
     if name not in {*_WORKS, *_OVER, "PermissionRequest"} and not is_permission:
         return None
-    return Event(name, suggest_id(tool, sent["session_id"]), _in_words(sent), is_permission)
+    called = str(sent.get("tool_name") or "")
+    return Event(
+        name, suggest_id(tool, sent["session_id"]), called, _in_words(sent), _call(called, sent), is_permission
+    )
+
+
+def _call(tool: str, sent: dict[str, Any]) -> str | None:
+    """By what it is given: a request for permission does not name the id of its call."""
+    if not tool:
+        return None
+    given = json.dumps(sent.get("tool_input"), sort_keys=True).encode()
+    return f"{tool[:100]}-{hashlib.sha256(given).hexdigest()[:16]}"
 
 
 def _in_words(sent: dict[str, Any]) -> str:
     """`Bash: touch a`."""
     given = sent.get("tool_input")
+    if isinstance(given, dict) and isinstance(asked := given.get("questions"), list) and asked:
+        given = asked[0]
     detail = next((value for value in given.values() if isinstance(value, str)), "") if isinstance(given, dict) else ""
     return one_line(": ".join(part for part in (str(sent.get("tool_name") or ""), detail) if part), 500)
 
 
 def _report(client: Sessiond, agent: str, event: Event, process: int) -> None:
     chat = client.session(event.session_id)
-    if event.name == "PermissionRequest" and agent == "claude":
+    if event.name == "PermissionRequest" and (waits_for := _OWN_DIALOGS.get(event.tool)) is not None:
+        chat.activity("waiting", waiting_for=waits_for, text=event.text, process=process)
+    elif event.name == "PermissionRequest" and agent == "claude":
         _ask(client, event, process)
     elif event.name == "PermissionRequest" or event.is_permission:
         chat.activity("waiting", waiting_for="permission", text=event.text or None, process=process)
     elif event.name in _WORKS:
-        chat.activity("working", text=event.text or None, process=process)
+        chat.activity("working", text=event.text or None, process=process, tool_call_id=event.call)
     else:
         chat.activity("idle", process=process)
 
 
 def _ask(client: Sessiond, event: Event, process: int) -> None:
     """Print the decision, unless the person has decided in the agent's own dialog: then the next event withdraws the question."""
-    asked = requests.ask(event.session_id, event.text, _CHOICES, "permission", None, process)
-    ends = time.monotonic() + _IMPORTED_S
+    asked = requests.ask(event.session_id, event.text, _CHOICES, "permission", event.call, process)
+    imported_by, back_by = time.monotonic() + _IMPORTED_S, 0.0
     while True:
         try:
             answer = client.answer(asked, timeout_s=float("inf")).value
             break
         except SessionNotFound:  # its first words are being imported
-            if time.monotonic() > ends:
+            if time.monotonic() > imported_by:
                 raise
-            time.sleep(_LOOK_S)
+            back_by = 0.0
+        except DaemonUnreachable:  # its successor is asked; the agent's dialog is open meanwhile
+            back_by = back_by or time.monotonic() + _BACK_S
+            if time.monotonic() > back_by:
+                raise
+        time.sleep(_LOOK_S)
     decision: dict[str, Any] = {"behavior": "allow" if answer.choice == "allow" else "deny"}
     if decision["behavior"] == "deny":
         decision["message"] = answer.text or f"denied in {answer.client}"

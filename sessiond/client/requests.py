@@ -331,9 +331,21 @@ def adopt(path: str, *, name: str | None, format: str | None) -> Request[d.Adopt
 
 
 def activity(
-    session_id: str, state: str, waiting_for: str | None, text: str | None, process: int | None
+    session_id: str,
+    state: str,
+    waiting_for: str | None,
+    text: str | None,
+    process: int | None,
+    tool_call_id: str | None,
 ) -> Request[Any]:
-    params = _given(sessionId=session_id, state=state, waitingFor=waiting_for, text=text, process=process)
+    params = _given(
+        sessionId=session_id,
+        state=state,
+        waitingFor=waiting_for,
+        text=text,
+        process=process,
+        toolCallId=tool_call_id,
+    )
     return Request("session/activity", params, _ANY)
 
 

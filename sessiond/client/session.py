@@ -248,14 +248,16 @@ class Session:
         waiting_for: str | None = None,
         text: str | None = None,
         process: int | None = None,
+        tool_call_id: str | None = None,
         timeout_s: float | None = None,
     ) -> None:
         """Say what this program does in the session: `working`, `waiting` for a person, or `idle`.
 
         It is not kept in a file. It holds until this client says something else or its connection ends; with `process`, the id of
-        a process, until that has ended.
+        a process, until that has ended. That a process works or is idle withdraws its questions; with `tool_call_id`, only the
+        one about that call.
         """
-        self._link.call(requests.activity(self.id, state, waiting_for, text, process), timeout_s)
+        self._link.call(requests.activity(self.id, state, waiting_for, text, process, tool_call_id), timeout_s)
 
     def ask(
         self,

@@ -239,6 +239,10 @@ class ActivityParams(Wire):
     """The id of the process that does it: then it lasts until that process has ended, and another connection may say the next thing
     about the same process. For scripts that an agent runs at each event.
     """
+    tool_call_id: str | None = None
+    """The call that is over. With `process`: only the question with this `toolCallId` is withdrawn, because an agent may make several
+    calls at once.
+    """
 
 
 class AskParams(Wire):
@@ -254,8 +258,8 @@ class AskParams(Wire):
     tool_call_id: str | None = None
     """The call that needs permission."""
     process: int | None = None
-    """The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says something else of it,
-    for then it goes on without the answer, and when it has ended.
+    """The process that waits for the answer: the question is withdrawn (`cancelled`) when `session/activity` says that the process works
+    or is idle, because it goes on without the answer then, and when it has ended.
     """
 
 

@@ -7,15 +7,17 @@ so they name the agent's process, and that is looked at every two seconds as lon
 A question (`session/ask`) is a request that is open until somebody answers it, the request is cancelled, its connection ends,
 or the session is gone. The first answer closes it in the same turn of the loop, so there is never a second one.
 
-Several programs may say something of one session. Shown is what needs a person first: the newest that waits, else the newest that
-works. A session into which a message is being streamed is shown as `working` where nobody says anything, without a
-notification of its own: those that have it open hear of the message.
+Several programs may say something of one session. Shown is what needs a person first: the question that is open for longest,
+because agents show their own dialogs in that order; else the newest that waits, else the newest that works. A session into which a
+message is being streamed is shown as `working` where nobody says anything, without a notification of its own: those that have it
+open hear of the message.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 2.0
 """How often the processes are looked at."""
+_MOST_ANSWERED = 100
 _MOST_TEXT = 2_000
 _MOST_ID = 256
 _MOST_CHOICES = 20
@@ -69,15 +72,22 @@ class Activities:
         self._came = came
         self._said: dict[str, dict[_Who, _Said]] = {}
         """By session. Who said something last comes last."""
+        self._answered: deque[str] = deque(maxlen=_MOST_ANSWERED)
+        """Ids of questions."""
         self._watching: asyncio.Task[None] | None = None
 
     # What is shown
 
     def of(self, wire_id: str) -> Activity | None:
         """What goes on in a session, as far as programs say."""
-        newest_first = [one.activity for one in reversed(self._said.get(wire_id, {}).values())]
-        waiting = next((one for one in newest_first if one.state == "waiting"), None)
-        return waiting or next(iter(newest_first), None)
+        said = [one.activity for one in self._said.get(wire_id, {}).values()]
+        asked = next((one for one in said if one.question is not None), None)
+        waiting = next((one for one in reversed(said) if one.state == "waiting"), None)
+        return asked or waiting or next(reversed(said), None)
+
+    def was_answered(self, question_id: str) -> bool:
+        """Whether a question ended lately because somebody answered it."""
+        return question_id in self._answered
 
     def shown(self, info: SessionInfo, writers: Mapping[str, Peer]) -> SessionInfo:
         """`info`, which nobody else has, with what goes on in the session. `writers`: of the messages that are being streamed."""
@@ -103,8 +113,8 @@ class Activities:
         who = _Who(peer=peer.id) if given.process is None else _Who(process=given.process)
 
         def say(seq: int) -> None:
-            if who.process:
-                self._goes_on(one.wire_id, who.process)
+            if who.process and given.state != "waiting":
+                self._goes_on(one.wire_id, who.process, given.tool_call_id)
             if given.state == "idle":
                 self._change(one.wire_id, who, None)
             elif not peer.closed:  # while the session was read
@@ -146,6 +156,10 @@ class Activities:
             await one.look(lambda session: begin(session.seq))
             self._watch_if(given.process or 0)
             return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                return answer.result()  # whoever gave it was told that it counts
+            raise
         finally:
             self._change(one.wire_id, who, None)
 
@@ -162,6 +176,7 @@ class Activities:
         if given.text is not None:
             answer.text = given.text
         said.answer.set_result(answer)
+        self._answered.append(given.question_id)
         self._change(given.session_id, who, None)
         return True
 
@@ -197,10 +212,12 @@ class Activities:
             for wire_id in [one for one, said in self._said.items() if who in said]:
                 self._change(wire_id, who, None)
 
-    def _goes_on(self, wire_id: str, process: int) -> None:
-        """A process does something else than to wait for an answer."""
+    def _goes_on(self, wire_id: str, process: int, call: str | None = None) -> None:
+        """A process does something else than to wait for an answer; or, with `call`, it is past that call only."""
         for who, said in list(self._said.get(wire_id, {}).items()):
-            if said.answer is not None and said.process == process and not said.answer.done():
+            question = said.activity.question
+            concerned = call is None or (question is not None and question.tool_call_id == call)
+            if said.answer is not None and said.process == process and concerned and not said.answer.done():
                 said.answer.set_exception(Cancelled("it goes on without the answer"))
                 self._change(wire_id, who, None)
 
@@ -238,6 +255,8 @@ def _check_activity(given: ActivityParams) -> None:
     )
     _check_process(given.process)
     _check_words(given.waiting_for, given.text)
+    call = given.tool_call_id
+    _refuse_if(call is not None and not 0 < len(call) <= _MOST_ID, "toolCallId", f"expected 1 to {_MOST_ID} characters")
 
 
 def _check_question(given: AskParams) -> None:

@@ -76,3 +76,16 @@ def test_a_snapshot_counts_for_its_window_only(tmp_path: Path) -> None:
     snapshot = marked(one, "a", 2, client="w")
     assert one.seen("a", early, "w") == snapshot.number
     assert one.seen("a", early, "other") == early
+
+
+def test_the_last_question_is_known_when_older_marks_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window that comes back may show it still."""
+    monkeypatch.setattr(numbers, "_MOST", 10)
+    one = made(tmp_path / "numbers")
+    one._limit = 20
+    for question in ("q1", "q2"):
+        marked(one, "a", 1, asked=question)
+    for seq in range(2, 40):
+        marked(one, "a", seq)
+    assert one.asked("a", one.last) == "q2"
+    assert made(tmp_path / "numbers").asked("a", one.last) == "q2"

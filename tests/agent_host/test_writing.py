@@ -515,6 +515,11 @@ def test_a_question_waits_for_its_turn_and_ends_with_it(home: Home, client: Clie
     assert question(window) == first
     client.call("session/answer", sessionId="a", questionId=first["id"], choice="y")
     assert closed(window) == "accept"
+    withdrawn = home.client()
+    number = withdrawn.send("session/ask", {"sessionId": "a", "text": "Or that?"})
+    question(window)
+    withdrawn.notify("$/cancelRequest", {"id": number})
+    assert closed(window) == "cancel"
 
 
 def test_a_question_that_was_answered_while_a_window_was_away_is_closed(
@@ -530,7 +535,7 @@ def test_a_question_that_was_answered_while_a_window_was_away_is_closed(
     asking(home)
     back = window.come_back(host)
     assert question(back)["questions"][0]["kind"] == "text"
-    assert "? Run it? cancel\n> Go on\n? Run it?\n..." in back.words(CHAT)
+    assert "? Run it? accept\n> Go on\n? Run it?\n..." in back.words(CHAT)
 
 
 def test_a_question_of_before_a_restart_is_closed(shell: Shell) -> None:

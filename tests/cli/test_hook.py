@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -134,6 +135,44 @@ def test_permission_that_was_given_in_the_agent(claude: Agent) -> None:
     claude.end()  # it was killed, and its hook was not
     assert hook.communicate(timeout=30)[0] == ""
     assert hook.returncode == 0
+
+
+def test_an_open_question_stays_open(claude: Agent) -> None:
+    """Claude Code says once more that it waits, some seconds later; and another call of the same turn ends."""
+    hook = claude.start("PermissionRequest", **CALL)
+    wait_until(claude.asks)
+    claude.event("Notification", notification_type="permission_prompt", message="Claude needs your permission")
+    claude.event("PostToolUse", tool_name="Read", tool_input={"file_path": "/b"}, tool_response="")
+    assert claude.asks()
+    assert claude.user("answer", f"default/{claude.session_id}", "allow").code == 0
+    assert '"allow"' in hook.communicate(timeout=30)[0]
+
+
+def test_a_dialog_that_wants_more_than_permission(claude: Agent) -> None:
+    """To allow it from elsewhere would answer nothing."""
+    options = [{"label": "pg", "description": "x"}, {"label": "my", "description": "y"}]
+    asked = {"questions": [{"question": "Which database?", "header": "DB", "options": options}]}
+    assert claude.event("PermissionRequest", tool_name="AskUserQuestion", tool_input=asked) == ""
+    assert claude.doing == ("waiting", "question", "AskUserQuestion: Which database?")
+    assert not claude.asks()
+    assert claude.event("PermissionRequest", tool_name="ExitPlanMode", tool_input={"plan": "Do it"}) == ""
+    assert claude.doing == ("waiting", "plan", "ExitPlanMode: Do it")
+
+
+@pytest.mark.parametrize("way", ["kill", "stop"])
+def test_a_daemon_that_ends_is_asked_again(claude: Agent, way: str) -> None:
+    """Its successor, that is: the dialog is open meanwhile."""
+    hook = claude.start("PermissionRequest", **CALL)
+    wait_until(claude.asks)
+    if way == "kill":
+        claude.user.kill()
+    else:
+        assert claude.user("stop").code == 0
+    time.sleep(1)  # nobody listens for a while
+    claude.user("list")
+    wait_until(claude.asks)
+    assert claude.user("answer", claude.session_id, "allow").code == 0
+    assert '"allow"' in hook.communicate(timeout=30)[0]
 
 
 def test_a_notice_says_that_it_waits(claude: Agent) -> None:

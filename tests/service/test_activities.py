@@ -39,9 +39,15 @@ async def ask(
     """A question that is open by now."""
     given = AskParams(session_id=session_id, text=text, **more)
     task = asyncio.create_task(of(service).ask(service.open_sessions.at(session_id), peer, given))
-    while not (task.done() or ((shown := of(service).of(session_id)) is not None and shown.text == text)):
+    before = questions_of(service, session_id)
+    while not task.done() and questions_of(service, session_id) == before:
         await asyncio.sleep(0)
     return task
+
+
+def questions_of(service: Service, session_id: str) -> set[str]:
+    """Those that are open, shown or not."""
+    return {who.question for who in of(service)._said.get(session_id, {}) if who.question}
 
 
 def question_of(service: Service, session_id: str) -> str:
@@ -222,13 +228,25 @@ async def test_a_question_in_words(service: Service, peer: FakePeer) -> None:
     """Two questions at once are two, and each has its own answer."""
     await service.new(peer, session_id="a")
     first = await ask(service, peer, "a", "Which port?")
-    one = question_of(service, "a")
     second = await ask(service, peer, "a", "Which host?")
-    two = question_of(service, "a")
+    await say(service, peer, "a", "waiting")
+    one = question_of(service, "a")
     assert of(service).answer(peer, AnswerParams(session_id="a", question_id=one, text="80"))
+    two = question_of(service, "a")
     assert of(service).answer(peer, AnswerParams(session_id="a", question_id=two, text="here"))
     assert [(await task).text for task in (first, second)] == ["80", "here"]
+    assert [of(service).was_answered(no) for no in (one, two, "another")] == [True, True, False]
+    await say(service, peer, "a", "idle")
     assert of(service).of("a") is None
+
+
+async def test_an_answer_that_counts_is_not_lost(service: Service, peer: FakePeer) -> None:
+    """The asker is cancelled before it hears of it; whoever answered was told that it counts."""
+    await service.new(peer, session_id="a")
+    asked = await ask(service, peer, "a")
+    assert of(service).answer(peer, AnswerParams(session_id="a", question_id=question_of(service, "a"), text="yes"))
+    asked.cancel()
+    assert (await asked).text == "yes"
 
 
 async def test_a_question_that_is_withdrawn(service: Service, peer: FakePeer) -> None:
@@ -281,6 +299,19 @@ async def test_a_question_of_a_process_that_goes_on(service: Service, peer: Fake
         await asked
 
 
+async def test_a_question_about_one_of_several_calls(service: Service, peer: FakePeer, other: FakePeer) -> None:
+    """The end of another call says nothing of it, and neither does that the process waits."""
+    await service.new(peer, session_id="a")
+    asked = await ask(service, peer, "a", process=4711, tool_call_id="c1")
+    no = question_of(service, "a")
+    await say(service, other, "a", "working", process=4711, tool_call_id="c2")
+    await say(service, other, "a", "waiting", process=4711)
+    assert question_of(service, "a") == no
+    await say(service, other, "a", "working", process=4711, tool_call_id="c1")
+    with pytest.raises(Cancelled, match="goes on without"):
+        await asked
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [
@@ -288,6 +319,7 @@ async def test_a_question_of_a_process_that_goes_on(service: Service, peer: Fake
         (ActivityParams(session_id="a", state="working", waiting_for="x"), "waitingFor: belongs to the state"),
         (ActivityParams(session_id="a", state="waiting", waiting_for=""), "waitingFor: expected 1 to 256"),
         (ActivityParams(session_id="a", state="working", text="x" * 2001), "text: longer than 2000"),
+        (ActivityParams(session_id="a", state="working", tool_call_id=""), "toolCallId: expected 1 to 256"),
         (ActivityParams(session_id="a", state="working", process=0), "process: not the id of a process"),
         (ActivityParams(session_id="a", state="working", process=1 << 31), "process: not the id of a process"),
         (AskParams(session_id="a", text="x" * 2001), "text: longer than 2000"),
@@ -379,8 +411,9 @@ async def test_random_talk(service: Service, seed: int) -> None:
             model.say(name, who, None if state == "idle" else state)
         elif do == "ask":
             task = await ask(service, peers[who], name, f"{step}?")
-            questions[question_of(service, name)] = (name, who, task)
-            model.say(name, question_of(service, name), "waiting")
+            (no,) = questions_of(service, name) - questions.keys()
+            questions[no] = (name, who, task)
+            model.say(name, no, "waiting")
         elif questions and do in ("answer", "withdraw"):
             no = rng.choice(list(questions))
             name, _, task = questions.pop(no)

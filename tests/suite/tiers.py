@@ -47,8 +47,10 @@ _U, _R, _A = Tier.UNIT, Tier.RUN, Tier.ALL
 TABLE: dict[str, Tier] = {
     "tests": _R,
     "tests/accepted": _R,
+    "tests/acp/test_doing.py": _A,
     "tests/acp/test_join.py": _A,
     "tests/acp/test_recorded.py": _A,
+    "tests/acp/test_requests.py": _U,
     "tests/acp/test_sharing.py": _U,
     "tests/acp/test_spool.py": _U,
     "tests/adapters/test_adapter_docs.py": _A,

@@ -68,10 +68,11 @@ class Connection:
 
         The daemon is told to stop a request that `stops` when the task that waits for it is cancelled.
         """
-        number, response = await self._sent(request.method, request.params)
+        number, response = self._write(request.method, request.params)
         if request.on_progress is not None:
             self._hearing[number] = request
         try:
+            await self._writer.drain()
             return request.answer(await response, resent=resent)
         except asyncio.CancelledError:
             if request.stops and self.ended is None:
@@ -82,9 +83,11 @@ class Connection:
 
     async def send(self, method: str, params: Mapping[str, Any]) -> asyncio.Future[Incoming]:
         """Send a request. What will have the response; ConnectionError."""
-        return (await self._sent(method, params))[1]
+        answer = self._write(method, params)[1]
+        await self._writer.drain()
+        return answer
 
-    async def _sent(self, method: str, params: Mapping[str, Any]) -> tuple[int, asyncio.Future[Incoming]]:
+    def _write(self, method: str, params: Mapping[str, Any]) -> tuple[int, asyncio.Future[Incoming]]:
         if self.ended is not None:
             raise ConnectionResetError(str(self.ended))
         number = self._last_id + 1
@@ -94,7 +97,6 @@ class Connection:
         answer.add_done_callback(_look_at)
         self._awaited[number] = answer
         self._writer.write(line)
-        await self._writer.drain()
         return number, answer
 
     def _forked(self) -> None:

@@ -105,7 +105,9 @@ async def ask(call: Call, params: s.AskParams) -> s.AskResult:
 @method("session/answer", s.AnswerParams, s.AnswerResult, order="free")
 async def answer(call: Call, params: s.AnswerParams) -> s.AnswerResult:
     """Answer the question of a session's `activity`. The first answer counts."""
-    return s.AnswerResult(accepted=call.service.open_sessions.activities.answer(call.peer, params))
+    sessions = call.service.open_sessions
+    params.session_id = sessions.at(params.session_id).wire_id  # it may be spelled in several ways
+    return s.AnswerResult(accepted=sessions.activities.answer(call.peer, params))
 
 
 @method("session/read", s.ReadParams, s.ReadResult, *_READ, bulky=True, outlives=False)
