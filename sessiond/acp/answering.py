@@ -67,6 +67,7 @@ class Answering:
             found = await session.messages(last=_NEWEST)
             message = next((one for one in found if one.id == message_id), None)
             if message is None:
+                print(f"{message_id} in {key} is not answered: it is gone", file=sys.stderr, flush=True)
                 return
             params = {"sessionId": key, "prompt": _blocks(message), "_meta": {MESSAGE_ID: message_id}}
             await visitor.ask(self._pid, key, "sessiond", {"method": "session/prompt", "params": params})

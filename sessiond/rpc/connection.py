@@ -52,7 +52,18 @@ from sessiond.rpc.envelope import (
 )
 from sessiond.rpc.envelope import notification as encode_notification
 from sessiond.rpc.errors import InvalidRequest, MethodNotFound, NotInitialized, of_fault, wire_error
-from sessiond.rpc.jobs import Earlier, InFlight, Request, Routed, Work, all_of, cancelled_id, cancelled_token, command
+from sessiond.rpc.jobs import (
+    OPEN_ENDED,
+    Earlier,
+    InFlight,
+    Request,
+    Routed,
+    Work,
+    all_of,
+    cancelled_id,
+    cancelled_token,
+    command,
+)
 from sessiond.rpc.lsp_gate import LspGate
 from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.progress import WorkDone
@@ -266,6 +277,8 @@ class Connection:
         request_id = b"" if envelope.id is ABSENT else bytes(envelope.id)
         method = METHODS.get(envelope.method or "")
         if method is not None and not self._shut_down:
+            if not request_id and method.name in OPEN_ENDED:  # nobody would hear the answer
+                return
             self._start(
                 Request(request_id, method.name, method.weight, method.outlives, method.order),
                 method.call,
@@ -475,6 +488,8 @@ class Connection:
             return item.answer()
         request_id = b"" if item.id is ABSENT else bytes(item.id)
         try:
+            if item.method in OPEN_ENDED:
+                raise InvalidRequest(f"{item.method} takes as long as a person does", hint="send it outside of a batch")
             found = self._route(item)
         except SessiondError as error:
             return failure(request_id, error) if request_id else None

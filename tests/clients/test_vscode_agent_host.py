@@ -7,6 +7,7 @@ import random
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,19 @@ def test_a_new_session_of_a_window(at: Shell, work: Path) -> None:
         wait_until(lambda: len(client.call("session/list")["sessions"]) == 2)
         made = client.call("session/list")["sessions"][0]
         assert (made["name"], made["cwd"]) == ("Begin with the journal", str(work))
+
+
+def test_a_window_of_another_version_is_refused_and_named(tmp_path: Path, work: Path) -> None:
+    """It shows an empty list and says nothing, so `sessiond status` does."""
+    (tmp_path / "newer").mkdir()
+    newer = "import sessiond.agent_host.shapes\nsessiond.agent_host.shapes.VERSIONS = ('2.0.0',)\n"
+    (tmp_path / "newer" / "sitecustomize.py").write_text(newer)
+    with closing(Shell(PYTHONPATH=str(tmp_path / "newer"))) as at:
+        seed_locks(at, work)
+        host, _ = by_command(at)
+        with vscodes.agents(at, work, host.port, host.token) as page:
+            wait_until(lambda: "the last one that was refused speaks only 0.9.0" in at("status").out)
+            assert "Order of locks" not in page.inner_text(".monaco-workbench")
 
 
 CHOICES = [{"id": "y", "label": "Allow it once", "kind": "allow"}, {"id": "n", "label": "Deny it", "kind": "deny"}]

@@ -4914,6 +4914,20 @@ MUTATIONS = [
         ("tests/acp/test_doing.py", "-k", "said_in_a_window"),
     ),
     Planted(
+        "a batch waits for a person",
+        "rpc/connection.py::Connection._answer_item",
+        "item.method in OPEN_ENDED",
+        "False",
+        ("tests/daemon/test_questions.py",),
+    ),
+    Planted(
+        "a question is asked whose answer nobody would hear",
+        "rpc/connection.py::Connection._take",
+        "not request_id and method.name in OPEN_ENDED",
+        "False",
+        ("tests/daemon/test_questions.py",),
+    ),
+    Planted(
         "a notice that an agent waits withdraws its question",
         "service/activities.py::Activities.say",
         "given.state != 'waiting'",

@@ -106,6 +106,7 @@ TABLE: dict[str, Tier] = {
     "tests/clients/test_words_page.py::test_what_was_said_is_shown": _R,
     "tests/daemon/test_damaged_journal.py::test_6_the_doctor_is_not_content_till_it_is_acknowledged[False]": _A,
     "tests/daemon/test_hostile.py": _A,
+    "tests/daemon/test_questions.py": _A,
     "tests/daemon/test_semantic_mode.py": _A,
     "tests/daemon/test_usage_counts.py": _A,
     "tests/exporters": _U,
