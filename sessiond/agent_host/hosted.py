@@ -359,7 +359,8 @@ class Hosted:
         """Bring windows up to date, and look again when the last turn may have ended. `was`: the status that they know."""
         before, was, chat = self.now, self.status if was is None else was, shapes.chat_uri(self.wire_id)
         after = self._conversation()
-        self._host.say(self, chat, self.asking.closing(after.active), marked=False)
+        if closing := self.asking.closing(after.active):
+            self._host.say(self, chat, closing, marked=False)
         self.now = after
         actions = changes(before, after)
         unanswered = self._newly_unanswered()

@@ -25,6 +25,17 @@ def started(text: str, turn: str) -> dict[str, Any]:
     return {"type": "chat/turnStarted", "turnId": turn, "message": {"text": text, "origin": {"kind": "user"}}}
 
 
+def opened(shell: Shell) -> tuple[Window, str]:
+    """A window that has the session, and its chat; the agent answers in it by then."""
+    host, _ = by_command(shell, "--write")
+    window = Window(host)
+    window.initialize()
+    chat = window.open("acp-s1")
+    with shell.client() as client:
+        wait_until(lambda: client.session("acp-s1").info().attached > 1)
+    return window, chat
+
+
 def activity(client: Any) -> Activity | None:
     with contextlib.suppress(SessionNotFound):  # not yet
         found = client.session("acp-s1").info().activity
@@ -124,12 +135,7 @@ def test_the_agent_answers_what_is_said_in_a_window(shell: Shell) -> None:
     """The message is there once, the editor sees it and the answer, and Stop cancels the turn."""
     editor = begun(shell)
     editor.until(editor.prompt("one"))
-    host, _ = by_command(shell, "--write")
-    window = Window(host)
-    window.initialize()
-    chat = window.open("acp-s1")
-    with shell.client() as client:
-        wait_until(lambda: client.session("acp-s1").info().attached > 1)
+    window, chat = opened(shell)
     window.dispatch(chat, 1, started("tool wait two", "t1"))
     assert editor.texts("user_message_chunk", "tool wait two") == "tool wait two"
     assert editor.texts("agent_message_chunk", "tool wait two ").endswith("I shall look.tool wait two ")
@@ -152,12 +158,8 @@ def test_what_is_said_while_the_agent_works_waits_for_its_turn(shell: Shell) -> 
     """And nobody answers once the editor has left, which the window says."""
     editor = begun(shell)
     editor.until(editor.prompt("one"))
-    host, _ = by_command(shell, "--write")
-    window = Window(host)
-    window.initialize()
-    chat = window.open("acp-s1")
+    window, chat = opened(shell)
     with shell.client() as client:
-        wait_until(lambda: client.session("acp-s1").info().attached > 1)
         running = editor.prompt("wait")
         editor.texts("agent_message_chunk", "wait ")
         window.dispatch(chat, 1, started("then two", "t1"))

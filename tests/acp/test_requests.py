@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.acp.doing import Doing
 from sessiond.acp.spool import AGENT, EDITOR
 from sessiond.acp.steps import Begun, Over
 from sessiond.acp.talk import Talk
@@ -64,3 +65,28 @@ def test_what_has_no_response_goes_on(seed: int) -> None:
     for _ in range(200):
         said.step()
         assert said.told == said.open
+
+
+class Recorded:
+    """A session: what is said of it."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str | None, str | None]] = []
+
+    async def activity(self, state: str, *, waiting_for: str | None, text: str | None) -> None:
+        self.said.append((state, waiting_for, text))
+
+
+async def test_a_question_with_too_many_options_waits_for_the_editor() -> None:
+    """Nobody else is asked, but all see that it waits."""
+    recorded: Any = Recorded()
+    doing = Doing(0, lambda key: recorded)
+    options = [{"optionId": f"o{number}", "name": "An option"} for number in range(21)]
+    doing.heed(Begun(key="a", request="1"))
+    doing.heed(Begun(key="a", request="1", asked={"toolCall": {"title": "ls"}, "options": options}))
+    await doing.tell()
+    doing.heed(Over(key="a", request="1", question=True))
+    await doing.tell()
+    doing.heed(Over(key="a", request="1", question=False))
+    await doing.tell()
+    assert recorded.said == [("waiting", "permission", "ls"), ("working", None, None), ("idle", None, None)]

@@ -481,11 +481,14 @@ def test_a_question_is_answered_in_a_window(home: Home, client: Client, host: Ho
         "expected one of y, n"
         in confirmed(window, completed(shown["id"], kind="selected", value="x"))["rejectionReason"]
     )
-    assert "rejectionReason" not in confirmed(window, completed(shown["id"], kind="selected", value="n"))
+    answer = completed(shown["id"], kind="selected", value="n")
+    answer["answers"] |= {"more": {"state": "submitted", "value": {"kind": "text", "value": "private"}}}
+    assert "rejectionReason" not in confirmed(window, answer)
     assert program() == {"client": "agent host", "choice": "n"}
     for one in (window, other):
         assert closed(one) == "accept"
         assert '"value": "n"' in json.dumps(one.states[CHAT]["activeTurn"])
+        assert "private" not in json.dumps(one.states[CHAT]["activeTurn"])
         one.until(lambda one=one: one.states[SESSION]["chats"][0]["status"] & shapes.ACTIVITY == shapes.IN_PROGRESS)
     assert (
         "not asked any more" in confirmed(other, completed(shown["id"], kind="selected", value="y"))["rejectionReason"]

@@ -4893,6 +4893,13 @@ MUTATIONS = [
         ("tests/acp/test_doing.py", "-k", "editor_answers"),
     ),
     Planted(
+        "an agent's question with too many options is not told at all",
+        "acp/doing.py::Doing._state",
+        "of == key and (not question.choices)",
+        "False",
+        ("tests/acp/test_requests.py", "-k", "too_many"),
+    ),
+    Planted(
         "an answer that is given elsewhere does not reach the agent",
         "acp/doing.py::Doing._ask",
         "answered.choice is not None",
@@ -5000,7 +5007,7 @@ MUTATIONS = [
     Planted(
         "a question is closed after the turn that it was in",
         "agent_host/hosted.py::Hosted._settle",
-        "self._host.say(self, chat, self.asking.closing(after.active), marked=False)",
+        "self._host.say(self, chat, closing, marked=False)",
         "pass",
         ("tests/agent_host/test_writing.py", "-k", "ends_with_it"),
     ),
