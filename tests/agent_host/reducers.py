@@ -46,18 +46,19 @@ def _chat(state: State, action: State) -> None:
         started = {"id": action["turnId"], "startedAt": action["startedAt"], "message": action["message"]}
         state["activeTurn"] = {**started, "responseParts": []}
         state["status"] = 8
+        _queue(state, [one for one in state.get("queuedMessages", []) if one["id"] != action.get("queuedMessageId")])
     elif kind == "truncated":
         kept = [at for at, turn in enumerate(state["turns"]) if turn["id"] == action.get("turnId")]
         if kept or "turnId" not in action:
             state["turns"] = state["turns"][: kept[0] + 1 if kept else 0]
             state.pop("activeTurn", None)
             state["status"] = 1
-    elif kind in ("pendingMessageSet", "pendingMessageRemoved"):
-        rest = [one for one in state.get("queuedMessages", []) if one["id"] != action["id"]]
-        added = [{"id": action["id"], "message": action["message"]}] if kind == "pendingMessageSet" else []
-        state["queuedMessages"] = rest + added
-        if not state["queuedMessages"]:
-            del state["queuedMessages"]
+    elif kind == "pendingMessageSet":
+        queue = {one["id"]: one for one in state.get("queuedMessages", [])}
+        queue[action["id"]] = {"id": action["id"], "message": action["message"]}
+        _queue(state, list(queue.values()))
+    elif kind == "pendingMessageRemoved":
+        _queue(state, [one for one in state.get("queuedMessages", []) if one["id"] != action["id"]])
     elif kind in ("inputRequested", "inputCompleted"):
         if (turn := state.get("activeTurn")) is not None:
             (_asked if kind == "inputRequested" else _answered)(turn, action)
@@ -67,6 +68,12 @@ def _chat(state: State, action: State) -> None:
             _end(state, turn, action, kind)
         else:
             WITHIN[kind](turn, action)
+
+
+def _queue(state: State, queue: list[State]) -> None:
+    state.pop("queuedMessages", None)
+    if queue:
+        state["queuedMessages"] = queue
 
 
 def open_questions(turn: State) -> dict[str, State]:
@@ -93,12 +100,12 @@ def _answered(turn: State, action: State) -> None:
 def _end(state: State, turn: State, action: State, kind: str) -> None:
     for part in turn["responseParts"]:
         call = part.get("toolCall")
-        if call is not None and call["status"] == "running":
+        if call is not None and call["status"] in ("streaming", "running"):
             kept = {key: call[key] for key in (*_BASE, "invocationMessage", "toolInput") if key in call}
-            part["toolCall"] = {"status": "cancelled", **kept, "reason": "skipped"}
+            part["toolCall"] = {"status": "cancelled", "invocationMessage": "", **kept, "reason": "skipped"}
     if "part" in action:
         turn["responseParts"].append(action["part"])
-    state["turns"].append({**turn, "duration": action["duration"], "state": ENDS[kind]})
+    state["turns"].append({**turn, "duration": max(0, action["duration"]), "state": ENDS[kind]})
     del state["activeTurn"]
     state["status"] = 2 if kind == "error" else 1
 

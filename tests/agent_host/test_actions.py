@@ -99,8 +99,7 @@ def test_vs_code_itself_has_our_state() -> None:
             before = after
     about = {"resource": "ahp-chat:/a", "title": "A", "modifiedAt": "2026-01-01T00:00:00.000Z"}
     asked = [msgspec.json.encode({"state": {**about, **first}, "actions": told}) for first, told, _ in cases]
-    bundle = vscodes.SERVER / "lib" / "vscode" / "out" / "vs" / "code" / "browser" / "workbench" / "workbench.js"
-    command = [str(vscodes.NODE), str(Path(__file__).with_name("vscode_reducers.mjs")), str(bundle)]
+    command = [str(vscodes.NODE), str(Path(__file__).with_name("vscode_reducers.mjs")), str(vscodes.WORKBENCH)]
     done = subprocess.run(command, input=b"\n".join(asked), capture_output=True, check=True, timeout=100)
     for answer, (_, told, expected) in zip(done.stdout.splitlines(), cases, strict=True):
         found = msgspec.json.decode(answer)

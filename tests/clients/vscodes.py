@@ -24,6 +24,7 @@ VERSION = "4.139.1"
 """Of code-server: VS Code 1.139. `vscode_install` brings the same."""
 CACHE = Path(os.environ.get("SESSIOND_CACHE") or Path.home() / ".cache" / "sessiond-tests") / f"code-server-{VERSION}"
 SERVER = CACHE / "node_modules" / "code-server"
+WORKBENCH = SERVER / "lib" / "vscode" / "out" / "vs" / "code" / "browser" / "workbench" / "workbench.js"
 NODE = CACHE / "node_modules" / "node" / "bin" / "node"
 WINDOW = {"width": 1280, "height": 800}
 CHROMIUM = (
@@ -262,8 +263,12 @@ def shows(page: Any, text: str) -> None:
 
 
 @contextlib.contextmanager
-def agents(at: Shell, folder: Path, port: int, token: str, theme: str = LIGHT) -> Iterator[Any]:
-    """A window without any extension, whose agent host is ours on `port`, with the list of sessions open; as its page documents it."""
+def agents(
+    at: Shell, folder: Path, port: int = 0, token: str = "", theme: str = LIGHT, config: str = ""
+) -> Iterator[Any]:
+    """A window without any extension, whose agent host is ours, with the list of sessions open; as its page documents it. How to
+    reach it says the command line, or a file of code-server's options, `config`.
+    """
     entry = [str(NODE), str(SERVER / "out" / "node" / "entry.js")]
     folders = ["--user-data-dir", str(at.path / "user"), "--extensions-dir", str(at.path / "extensions")]
     settings = at.path / "user" / "User" / "settings.json"
@@ -271,8 +276,11 @@ def agents(at: Shell, folder: Path, port: int, token: str, theme: str = LIGHT) -
     settings.write_text(json.dumps({"workbench.startupEditor": "none", "workbench.colorTheme": theme}))
     flags = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
     flags += ["--disable-workspace-trust", "--disable-getting-started-override"]
-    for name, value in (("host", "127.0.0.1"), ("port", port), ("connection-token", token)):
-        flags += ["--vscode-option", f"agent-host-bridge-{name}={value}"]
+    if config:
+        flags += ["--config", config]
+    else:
+        for name, value in (("host", "127.0.0.1"), ("port", port), ("connection-token", token)):
+            flags += ["--vscode-option", f"agent-host-bridge-{name}={value}"]
     with _served([*entry, *folders, *flags], at, {}, r"listening on http://127.0.0.1:(\d+)") as served, _page() as page:
         page.set_default_timeout(START_S * 1000)
         page.route(lambda url: "127.0.0.1" not in url and url.startswith("http"), lambda route: route.abort())
