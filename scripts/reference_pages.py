@@ -21,10 +21,11 @@ from sessiond import client
 from sessiond.cli.examples import EXAMPLES
 from sessiond.cli.group import cli
 from sessiond.cli.next_steps import NEXT_STEPS
-from sessiond.config import SETTINGS, Kind, Setting, StoreConfig
+from sessiond.config import StoreConfig
 from sessiond.limits import Limits
 from sessiond.rpc.errors import CODES, MEANINGS
 from sessiond.rpc.reference import field_docs
+from sessiond.settings import SETTINGS, Kind, Setting
 from sessiond.shared_config import HubConfig
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +54,8 @@ _TYPES: dict[Kind, str] = {
     "days": "number",
     "count": "whole number",
     "names": "list of strings",
+    "addresses": "list of strings",
+    "switch": "`true` or `false`",
 }
 _SOURCES = """\
 You don't have to configure anything. The file exists only if you, or a command, wrote it.
@@ -170,8 +173,9 @@ that is started with it, whichever client starts it. Besides these:
 def _setting(setting: Setting) -> tuple[str, str, str, str, str]:
     says = field_docs(Limits)[setting.key] if setting.table == "limits" else setting.says
     kind = _TYPES[setting.kind]
-    if setting.kind == "names":
-        return f"`{setting.key}`", kind, f"`{list(setting.default)}`", f"`{setting.variable}`", _line(says)
+    if setting.kind in ("names", "addresses", "switch"):
+        default = "`false`" if setting.kind == "switch" else "`[]`"
+        return f"`{setting.key}`", kind, default, f"`{setting.variable}`", _line(says)
     unit = _UNITS[setting.key.rpartition("_")[2]]
     return f"`{setting.key}`", f"{kind}, {unit}", _number(setting.default, unit), f"`{setting.variable}`", _line(says)
 

@@ -1,17 +1,15 @@
 """The settings and their sources: a flag beats the environment, which beats `config.toml`, which beats the default.
 
-`SETTINGS` lists every key once with its kind; the tables of the file, the environment variables and the flags follow from
-it. Stores are set only in the file. Every mistake is a ConfigError that names the place and the key and says what to write
-instead.
+The settings are listed in `settings.py`; stores are set only in the file. Every mistake is a ConfigError that names the
+place and the key and says what to write instead.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -19,6 +17,7 @@ from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
+from sessiond.settings import NOT_IN_LIMITS, SETTINGS, Value, Values, checked, from_text
 
 if TYPE_CHECKING:
     from sessiond.shared_config import HubConfig
@@ -27,60 +26,10 @@ STORE_FORMATS = ("jsonl", "amacs", "cortex", "agent-q", "theia", "sibyl")
 DEFAULT_STORE = "default"
 STORE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
-Kind = Literal["seconds", "limit_seconds", "count", "days", "names"]
-Value: TypeAlias = Any
-"""Of the Python type that `Setting.kind` says: `float`, `int` or `tuple[str, ...]`."""
-Values: TypeAlias = dict[str, Value]
-"""Setting name (`table.key`) -> value."""
 Table: TypeAlias = dict[str, object]
 """As TOML has it, not checked yet."""
 Source = str
 """`"default"`, `"flag"`, `"environment"`, or the path of the file."""
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """One key: `table.key` in the file, `SESSIOND_TABLE_KEY` in the environment."""
-
-    table: str
-    key: str
-    kind: Kind
-    default: Value
-    says: str = ""
-    """What it does; of those in `[limits]`, the docstrings in `limits.py` say it."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.table}.{self.key}"
-
-    @property
-    def variable(self) -> str:
-        return f"SESSIOND_{self.table}_{self.key}".upper()
-
-
-def _settings() -> dict[str, Setting]:
-    plain = [
-        Setting("autosave", "interval_s", "seconds", 300.0, "Every changed session is saved this often; 0: never."),
-        Setting("autosave", "idle_s", "seconds", 2.0, "A session is saved when it has been quiet for this long; 0: never."),
-        Setting("daemon", "idle_exit_s", "seconds", Limits().daemon_idle_exit_s,
-                "The daemon exits after this long without a client, once everything is saved; 0: never."),
-        Setting("daemon", "allowed_hosts", "names", (),
-                "Names of this machine, besides the loopback ones, under which browsers may reach it."),
-        Setting("daemon", "allowed_origins", "names", (),
-                "Origins of web pages that may connect, such as `http://localhost:5173`."),
-        Setting("follow", "tools", "names", (), 'Tools whose files are imported as they grow, or `["all"]`.'),
-    ]  # fmt: skip
-    for field in msgspec.structs.fields(Limits):
-        if field.name in _NOT_IN_LIMITS:
-            continue
-        kind: Kind = "count" if field.type is int else "days" if field.name.endswith("_days") else "limit_seconds"
-        plain.append(Setting("limits", field.name, kind, field.default))
-    return {setting.name: setting for setting in plain}
-
-
-_NOT_IN_LIMITS = {
-    "daemon_idle_exit_s": "write [daemon] idle_exit_s instead",
-}
-SETTINGS = _settings()
 
 
 class StoreConfig(msgspec.Struct, frozen=True):
@@ -104,6 +53,9 @@ class Config(msgspec.Struct, frozen=True):
     """0: off."""
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
+    ahp_listen: tuple[str, ...]
+    """`"socket"`, `"PORT"` or `"HOST:PORT"`."""
+    ahp_write: bool
     follow_tools: tuple[str, ...]
     stores: tuple[StoreConfig, ...]
     """The default one first, the others in the file's order."""
@@ -136,7 +88,7 @@ def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flag
     values: Values = {name: setting.default for name, setting in SETTINGS.items()}
     sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
     given = [(path, _from_file(path, tables)), ("environment", _from_environment(environ))]
-    given.append(("flag", {name: _checked(SETTINGS[name], value, "flag") for name, value in flags.items()}))
+    given.append(("flag", {name: checked(SETTINGS[name], value, "flag") for name, value in flags.items()}))
     for source, found in given:
         values.update(found)
         sources.update(dict.fromkeys(found, source))
@@ -147,6 +99,8 @@ def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flag
         autosave_idle_s=values["autosave.idle_s"],
         allowed_hosts=values["daemon.allowed_hosts"],
         allowed_origins=values["daemon.allowed_origins"],
+        ahp_listen=values["ahp.listen"],
+        ahp_write=values["ahp.write"],
         follow_tools=values["follow.tools"],
         stores=_stores(path, tables.get("stores", {}), where),
         limits=Limits(**limits, daemon_idle_exit_s=values["daemon.idle_exit_s"]),
@@ -211,10 +165,10 @@ def _from_file(path: str, tables: dict[str, Table]) -> Values:
             name = f"{table}.{key}"
             if name not in SETTINGS:
                 known = [setting.key for setting in SETTINGS.values() if setting.table == table]
-                special = _NOT_IN_LIMITS.get(key) if table == "limits" else None
+                special = NOT_IN_LIMITS.get(key) if table == "limits" else None
                 hint = special or _nearest(key, known, f"the keys of [{table}] are")
                 raise ConfigError(f"{path}: unknown key {key!r} in [{table}]", hint=hint, path=path, key=name)
-            found[name] = _checked(SETTINGS[name], value, path)
+            found[name] = checked(SETTINGS[name], value, path)
     return found
 
 
@@ -229,44 +183,8 @@ def _from_environment(environ: Mapping[str, str]) -> Values:
         if setting is None:
             hint = _nearest(variable, list(by_variable), "the variables are")
             raise ConfigError(f"unknown environment variable {variable}", hint=hint, key=variable)
-        found[setting.name] = _checked(setting, _from_text(setting, text), variable)
+        found[setting.name] = checked(setting, from_text(setting, text), variable)
     return found
-
-
-def _from_text(setting: Setting, text: str) -> Value:
-    """The value of an environment variable's text; the text itself if it cannot be converted."""
-    if setting.kind == "names":
-        return [name.strip() for name in text.split(",") if name.strip()]
-    try:
-        return int(text) if setting.kind == "count" else float(text)
-    except ValueError:
-        return text
-
-
-_WANTED: dict[Kind, str] = {
-    "seconds": "a number of seconds, or 0 to turn it off",
-    "limit_seconds": "a number of seconds greater than 0",
-    "days": "a number of days, or 0 to turn it off",
-    "count": "a whole number greater than 0",
-    "names": "a list of strings",
-}
-
-
-def _checked(setting: Setting, value: Value, source: str) -> Value:
-    """The value, converted to the type of its setting. Raises ConfigError."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if setting.kind == "names":
-        if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-            return tuple(value)
-    elif setting.kind == "count":
-        if number and isinstance(value, int) and 0 < value < 2**53:
-            return value
-    elif number and (value > 0 or (value == 0 and setting.kind in ("seconds", "days"))):
-        return float(value)
-    where = source if source.startswith("SESSIOND_") else f"{source}: {setting.name}"
-    raise ConfigError(
-        f"{where} is {value!r}", hint=f"it must be {_WANTED[setting.kind]}", key=setting.name, source=source
-    )
 
 
 def _stores(path: str, table: Table, where: Places) -> tuple[StoreConfig, ...]:

@@ -82,6 +82,11 @@ def test_every_limit_can_be_set_under_its_own_name(where: Places) -> None:
         ("[autosave]\ninterval_s = nan", "autosave.interval_s is nan", "a number of seconds"),
         ("[autosave]\ninterval_s = -1", "autosave.interval_s is -1", "a number of seconds"),
         ("[daemon]\nallowed_hosts = 'x'", "daemon.allowed_hosts is 'x'", "a list of strings"),
+        ("[ahp]\nlisten = 8714", "ahp.listen is 8714", 'a list of "socket", "PORT" and "HOST:PORT"'),
+        ("[ahp]\nlisten = ['socket', 'here']", "ahp.listen is ['socket', 'here']", 'a list of "socket"'),
+        ("[ahp]\nlisten = ['127.0.0.1:0']", "ahp.listen is ['127.0.0.1:0']", "a list of"),
+        ("[ahp]\nlisten = [8714]", "ahp.listen is [8714]", "a list of"),
+        ("[ahp]\nwrite = 1", "ahp.write is 1", "true or false"),
         ("autosave = 3", "autosave must be a table", "write [autosave]"),
         ("[autosave\n", "(at line 1, column 10)", "TOML"),
         ("[stores.x]\npath='/a/x'\nformat='agentq'", "unknown format 'agentq'", "did you mean 'agent-q'?"),
@@ -145,6 +150,8 @@ def test_where_it_is_wrong_is_told_to_programs_too(where: Places, text: str, dat
             "SESSIOND_LIMITS_CONNECTIONS is '1e3'",
             "a whole number greater than 0",
         ),
+        ({"SESSIOND_AHP_WRITE": "yes"}, "SESSIOND_AHP_WRITE is 'yes'", "true or false"),
+        ({"SESSIOND_AHP_LISTEN": "socket,here"}, "SESSIOND_AHP_LISTEN is", "a list of"),
     ],
 )
 def test_the_environment_is_checked_like_the_file(where: Places, env: dict[str, str], message: str, hint: str) -> None:
@@ -165,6 +172,18 @@ def test_the_trash_can_be_kept_for_ever(where: Places) -> None:
 def test_lists_in_the_environment_are_split_at_commas(where: Places) -> None:
     """`SESSIOND_DAEMON_ALLOWED_HOSTS=a, b` is a list of two."""
     assert load(where, env={"SESSIOND_DAEMON_ALLOWED_HOSTS": "a, b"}).allowed_hosts == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("TRUE", True), ("1", True), ("false", False), ("0", False)]
+)
+def test_a_switch_in_the_environment_has_usual_words(where: Places, text: str, value: bool) -> None:
+    assert load(where, env={"SESSIOND_AHP_WRITE": text}).ahp_write is value
+
+
+def test_where_windows_connect(where: Places) -> None:
+    text = "[ahp]\nlisten = ['socket', '8714', 'host:8714', '[::1]:8714']"
+    assert load(where, text).ahp_listen == ("socket", "8714", "host:8714", "[::1]:8714")
 
 
 def test_nested_stores_are_refused_through_links(where: Places, tmp_path: Path) -> None:

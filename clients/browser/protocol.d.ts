@@ -70,13 +70,21 @@ export interface AdoptResult {
   warnings: Array<FileWarning>
 }
 
-/** Where windows of VS Code connect, which speak the Agent Host Protocol. */
-export interface AgentHostStatus {
-  host: string
-  port: number
-  tokenFile: string
+/** Where windows of VS Code connect: a Unix socket, which takes this user's programs without a token, or a port. */
+export interface AgentHostAddress {
   /** Whether they may write. */
   write: boolean
+  socket?: string
+  host?: string
+  port?: number
+  tokenFile?: string
+}
+
+/** Of what windows of VS Code see, which speak the Agent Host Protocol. */
+export interface AgentHostStatus {
+  listeners: Array<AgentHostAddress>
+  /** Why the daemon does not listen where `[ahp] listen` in `config.toml` says; it tries again. */
+  problems: Array<string>
   /** How many are connected. */
   windows: number
   /** The versions that the last window offered which was refused; it shows an empty list, and says nothing. Empty: none was. */

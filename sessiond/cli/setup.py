@@ -20,24 +20,36 @@ AGENTS = ("claude", "codex", "gemini", "opencode", "pi", "zed")
 @click.argument("editor", type=click.Choice(sorted({*LINES, *AGENTS})), metavar="[EDITOR]", required=False)
 @click.option("--mcp", is_flag=True, help="For the MCP server, which gives an agent the memory of all tools.")
 @click.option("--hooks", is_flag=True, help="So that an agent says when it works and when it waits for you.")
+@click.option("--agent-host", is_flag=True, help="vscode: so that windows show all sessions without an extension.")
 @click.option("--write", is_flag=True, help="Add them to the configuration file; vscode: install the extension.")
-def command(editor: str | None, mcp: bool, hooks: bool, write: bool) -> int:
+def command(editor: str | None, mcp: bool, hooks: bool, agent_host: bool, write: bool) -> int:
     """Print the lines for an editor's or agent's configuration, or add them with --write.
 
     Editors are browser, emacs, lisp, neovim, vim and vscode. With --mcp: claude, codex, gemini, opencode, pi, vscode
-    and zed. With --hooks: claude and codex. Without EDITOR it says which editors are on this machine, and which of them are set up.
+    and zed. With --hooks: claude and codex. With --agent-host: vscode. Without EDITOR it says which editors are on this
+    machine, and which of them are set up.
     """
     if editor is None:
-        if mcp or hooks:
-            raise click.UsageError("--mcp and --hooks need the name of an agent")
+        if mcp or hooks or agent_host:
+            raise click.UsageError("--mcp and --hooks need the name of an agent, --agent-host needs vscode")
         if write:
             raise click.UsageError("--write needs an EDITOR; `sessiond setup` says which ones are here")
         overview()
         return 0
+    if agent_host:
+        if editor != "vscode" or mcp or hooks:
+            raise click.UsageError("--agent-host goes with vscode alone")
+        from sessiond.cli import setup_agent_host
+
+        return setup_agent_host.run(write=write)
     if mcp or hooks:
         return _agent(editor, hooks=hooks, write=write)
     if editor not in LINES:
         raise click.UsageError(f"{editor} is an agent: add --mcp or --hooks.")
+    return _editor(editor, write=write)
+
+
+def _editor(editor: str, *, write: bool) -> int:
     lines = lines_for(editor)
     if not write:
         print(lines, end="")

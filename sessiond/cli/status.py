@@ -112,7 +112,7 @@ def _lines(status: Status) -> list[tuple[str, str]]:
             where = f"{listening.host}:{listening.port}, token in {listening.token_file}"
             lines.append((kind, where))
     if status.ahp is not None:
-        lines.append(("ahp", _agent_host_in_words(status.ahp)))
+        lines += _agent_host(status.ahp)
     for store in status.stores:
         problem = problem_of(store)
         what = f"{store.name} ({store.format}, {count(store.sessions, 'session')}) {store.path}"
@@ -135,13 +135,16 @@ def _lines(status: Status) -> list[tuple[str, str]]:
     return lines + _settings(status.config)
 
 
-def _agent_host_in_words(status: AgentHostStatus) -> str:
-    said = f"{status.host}:{status.port}, token in {status.token_file}, {count(status.windows, 'window')} of VS Code"
-    if status.write:
-        said += "; it lets them write"
+def _agent_host(status: AgentHostStatus) -> list[tuple[str, str]]:
+    lines = []
+    for one in status.listeners:
+        where = one.socket or f"{one.host}:{one.port}, token in {one.token_file}"
+        lines.append(("ahp", where + ("; windows may write" if one.write else "")))
+    lines += [("ahp", f"PROBLEM: {problem}") for problem in status.problems]
+    said = f"{count(status.windows, 'window')} of VS Code"
     if status.refused:
         said += f"; the last one that was refused speaks only {', '.join(status.refused)} of the Agent Host Protocol"
-    return said
+    return [*lines, ("", said)]
 
 
 def _settings(config: ConfigStatus) -> list[tuple[str, str]]:

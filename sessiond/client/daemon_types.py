@@ -103,11 +103,23 @@ class ConfigStatus(Value, frozen=True, kw_only=True):
     values: dict[str, SettingStatus] = field(default_factory=dict)
 
 
-class AgentHostStatus(Address, frozen=True, kw_only=True):
-    """Where windows of VS Code connect, which speak the Agent Host Protocol."""
+class AgentHostAddress(Value, frozen=True, kw_only=True):
+    """Where windows of VS Code connect: a Unix socket, or a port."""
 
     write: bool = False
     """Whether they may write."""
+    socket: str | None = None
+    host: str | None = None
+    port: int | None = None
+    token_file: str | None = None
+
+
+class AgentHostStatus(Value, frozen=True, kw_only=True):
+    """Of what windows of VS Code see, which speak the Agent Host Protocol."""
+
+    listeners: list[AgentHostAddress] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Why the daemon does not listen where `[ahp] listen` in `config.toml` says; it tries again."""
     windows: int = 0
     refused: list[str] = field(default_factory=list)
     """The versions of the last window that was refused."""

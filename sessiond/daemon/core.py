@@ -14,8 +14,9 @@ import msgspec
 import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
+from sessiond.daemon.agent_host_door import AgentHostDoor
 from sessiond.daemon.garbage import Garbage
-from sessiond.daemon.listeners import AgentHostDoor, NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
+from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
 from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import DaemonParts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
@@ -89,7 +90,7 @@ class Daemon:
         """Why it could not be restored the last time; said once."""
         self._token = TokenFile(fs, where)
         self._doors: dict[str, NetworkListeners] = {}
-        """By kind: `tcp`, `ws`, `ahp`."""
+        """By kind: `tcp`, `ws`."""
         self._agent_host: AgentHostDoor
         self._upkeep: asyncio.Task[None] | None = None
 
@@ -116,8 +117,6 @@ class Daemon:
         self._doors = {
             "tcp": tcp_listeners(self._token, self.limits, server),
             "ws": ws_listeners(self._token, self.limits, server, self._config, self.instance),
-            "ahp": self._agent_host.reading,
-            "ahp-write": self._agent_host.writing,
         }
         self._unix = UnixDoor(
             self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance
@@ -149,16 +148,18 @@ class Daemon:
         garbage = Garbage()
         patience = self.limits.daemon_idle_exit_s
         pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
+        await self._agent_host.look_after()
         await asyncio.sleep(pause)
         await asyncio.to_thread(load_the_rest)
         while True:
             in_place = await self._look_after_socket()
+            await self._agent_host.look_after()
             released += self._parts.released()
             if released > _GIVE_BACK_BYTES:
                 released = 0
                 await asyncio.to_thread(give_back)
             garbage.look(alone=not self._server.connections)
-            if self._server.connections or self._parts.unsaved() or self._parts.follows:
+            if self._server.connections or self._parts.unsaved() or self._parts.follows or self._agent_host.stays:
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:
                 _log.info("idle for %g s: no clients and nothing to do", patience)
@@ -233,7 +234,10 @@ class Daemon:
     ) -> Address:
         if write and kind != "ahp":
             raise InvalidParams("write: only for the kind `ahp`; with the others, clients may write", field="write")
-        doors = self._doors["ahp-write" if write else kind]
+        if kind == "ahp" and (kept := self._agent_host.kept(host, port, write=write)) is not None:
+            return kept
+        host_doors = self._agent_host.writing if write else self._agent_host.reading
+        doors = host_doors if kind == "ahp" else self._doors[kind]
         address, listener = await doors.listen(host, port)
         if kind != "ahp":
             self._server.set_token(self._token.token)

@@ -13,28 +13,18 @@ import posixpath
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from sessiond.clock import Clock
 from sessiond.config import Config
 from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path, privacy_problem, read_endpoint
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unavailable
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
-from sessiond.schema.daemon import Address, AgentHostStatus
+from sessiond.schema.daemon import Address
 from sessiond.transports import tcp, unix
 from sessiond.transports.channel import Acceptor
 
-if TYPE_CHECKING:
-    from sessiond.agent_host.host import AgentHost
-    from sessiond.rpc.server import Server
-    from sessiond.service.sessions import Service
-    from sessiond.transports.ws_http import HttpResponse
-
 _log = logging.getLogger(__name__)
-_VSCODE = "vscode-file://vscode-app"
-"""The origin of desktop windows."""
 _TOKEN_BYTES = 32
 
 
@@ -193,7 +183,10 @@ class NetworkListeners:
 
     def status(self) -> Address | None:
         """The first listener's address, as in `daemon/status`."""
-        return self._address(self._open[0]) if self._open else None
+        return next(iter(self.addresses()), None)
+
+    def addresses(self) -> list[Address]:
+        return [self._address(listener) for listener in self._open]
 
     async def listen(self, host: str | None, port: int) -> tuple[Address, NetworkListener]:
         """Listen; `close_one` ends it. AlreadyExists, InvalidParams, Unavailable."""
@@ -245,70 +238,3 @@ def ws_listeners(
         return await ws.listen(host, port, acceptor, limits, ws.Gate(door, site, token.admits))
 
     return NetworkListeners("ws", token, opened)
-
-
-class AgentHostDoor:
-    """Windows of VS Code, which speak the Agent Host Protocol. Nothing of it is imported before one is asked for."""
-
-    def __init__(
-        self, fs: FileSystem, where: Places, config: Config, clock: Clock, server: Server, service: Service
-    ) -> None:
-        self._fs = fs
-        self._where = where
-        self._config = config
-        self._clock = clock
-        self._server = server
-        self._service = service
-        self._host: AgentHost | None = None
-        self._opening = asyncio.Lock()
-        # They get into process lists and logs of VS Code, so neither is the one that lets a client do everything.
-        reads = TokenFile(fs, where, "agent-host-token")
-        self.reading = NetworkListeners("ahp", reads, partial(self._open, reads, False))
-        writes = TokenFile(fs, where, "agent-host-write-token")
-        self.writing = NetworkListeners("ahp", writes, partial(self._open, writes, True))
-
-    async def _open(self, token: TokenFile, writes: bool, host: str | None, port: int) -> NetworkListener:
-        from sessiond.agent_host.host import AgentHost, Door
-        from sessiond.transports import ws
-        from sessiond.transports.ws_http import OriginCheck, token_in_query
-
-        limits = self._config.limits
-        async with self._opening:
-            if self._host is None:
-                path = f"{self._where.data}/agent-host.jsonl"
-                made = AgentHost(self._service, self._fs, path, self._clock, limits, self._server.next_number)
-                await made.start()
-                self._host = made
-        door = OriginCheck(self._config.allowed_hosts, (*self._config.allowed_origins, _VSCODE))
-        gate = ws.Gate(door, _NoSite(), token.admits, "ahp", token_in_query("tkn"), strangers=False)
-        return await ws.listen(host, port, Door(self._host, writes=writes), limits, gate)
-
-    @property
-    def windows(self) -> int:
-        return 0 if self._host is None else len(self._host.windows)
-
-    def status(self) -> AgentHostStatus | None:
-        writing = self.writing.status()
-        address = writing or self.reading.status()
-        if address is None or self._host is None:
-            return None
-        return AgentHostStatus(
-            host=address.host,
-            port=address.port,
-            token_file=address.token_file,
-            write=writing is not None,
-            windows=self.windows,
-            refused=list(self._host.refused),
-        )
-
-    async def close(self) -> None:
-        """Ends the windows."""
-        if self._host is not None:
-            await self._host.close()
-
-
-class _NoSite:
-    """A `Site` without a page."""
-
-    async def get(self, path: str, query: str, authorization: str, port: int) -> HttpResponse | None:
-        return None

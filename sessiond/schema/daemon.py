@@ -39,11 +39,23 @@ class Address(Wire):
     token_file: str
 
 
-class AgentHostStatus(Address):
-    """Where windows of VS Code connect, which speak the Agent Host Protocol."""
+class AgentHostAddress(Wire):
+    """Where windows of VS Code connect: a Unix socket, which takes this user's programs without a token, or a port."""
 
     write: bool
     """Whether they may write."""
+    socket: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+    port: int | UnsetType = UNSET
+    token_file: str | UnsetType = UNSET
+
+
+class AgentHostStatus(Wire):
+    """Of what windows of VS Code see, which speak the Agent Host Protocol."""
+
+    listeners: list[AgentHostAddress]
+    problems: list[str]
+    """Why the daemon does not listen where `[ahp] listen` in `config.toml` says; it tries again."""
     windows: Count
     """How many are connected."""
     refused: list[str]

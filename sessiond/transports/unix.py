@@ -22,23 +22,40 @@ from sessiond.transports.listener import BACKLOG, Listener
 _FIRST_INHERITED_FD = 3
 
 
+class SocketFile:
+    """The file through which clients reach a bound socket; temp cleaners and logouts remove such files."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._identity = _identity(path)
+
+    def in_place(self) -> bool:
+        """Whether the path still leads to this socket."""
+        return self._identity is not None and _identity(self.path) == self._identity
+
+    def remove(self) -> None:
+        """If the path still leads to this socket."""
+        if self.in_place():
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+
 class UnixListener(Listener):
     """A `Listener` on a path. `path` is None for a socket that was inherited and belongs to a service manager."""
 
     def __init__(self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, path: str | None) -> None:
         super().__init__(sock, acceptor, kind="unix", trusted=True, limits=limits, may_enter=same_user)
         self.path = path
-        self._identity = _identity(path)
+        self._file = None if path is None else SocketFile(path)
 
     def in_place(self) -> bool:
-        """Whether the path still leads to this socket (temp cleaners and logouts remove sockets)."""
-        return self.path is None or (self._identity is not None and _identity(self.path) == self._identity)
+        """Whether clients still reach it; a service manager looks after its own."""
+        return self._file is None or self._file.in_place()
 
     def close(self) -> None:
         """Also removes the path, if it still leads to this socket."""
-        if self.path is not None and self.in_place():
-            with contextlib.suppress(OSError):
-                os.unlink(self.path)
+        if self._file is not None:
+            self._file.remove()
         super().close()
 
 
@@ -123,9 +140,7 @@ def _private_folder(folder: str) -> None:
         )
 
 
-def _identity(path: str | None) -> tuple[int, int] | None:
-    if path is None:
-        return None
+def _identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)
     except OSError:

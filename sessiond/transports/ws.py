@@ -22,7 +22,7 @@ from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
 from sessiond.limits import Limits
-from sessiond.transports import tcp
+from sessiond.transports import tcp, unix
 from sessiond.transports.channel import Acceptor
 from sessiond.transports.listener import Listener
 from sessiond.transports.stream import StreamChannel
@@ -65,10 +65,21 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 class WsListener(Listener):
-    def __init__(self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, gate: Gate) -> None:
+    """`host` and `port` are empty and 0 for a Unix socket."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        acceptor: Acceptor,
+        *,
+        limits: Limits,
+        gate: Gate,
+        may_enter: Callable[[socket.socket], bool] = lambda _: True,
+    ) -> None:
         self.gate = gate
-        super().__init__(sock, acceptor, kind=gate.kind, trusted=False, limits=limits)
-        self.host, self.port = str(sock.getsockname()[0]), int(sock.getsockname()[1])
+        super().__init__(sock, acceptor, kind=gate.kind, trusted=False, limits=limits, may_enter=may_enter)
+        name = ("", 0) if sock.family == socket.AF_UNIX else sock.getsockname()
+        self.host, self.port = str(name[0]), int(name[1])
 
     def _refusal(self) -> bytes | None:
         return _FULL if len(self.channels) + len(self._coming) >= self._limits.connections else None
@@ -81,6 +92,18 @@ class WsListener(Listener):
         channel = WsChannel(self, self._acceptor, self._limits, self._buffer)
         self.channels.add(channel)
         return channel
+
+
+class WsUnixListener(WsListener):
+    """On a Unix socket, for programs of this user."""
+
+    def __init__(self, path: str, acceptor: Acceptor, *, limits: Limits, gate: Gate) -> None:
+        super().__init__(unix.bind(path), acceptor, limits=limits, gate=gate, may_enter=unix.same_user)
+        self.file = unix.SocketFile(path)
+
+    def close(self) -> None:
+        self.file.remove()
+        super().close()
 
 
 class WsChannel(StreamChannel):
@@ -241,6 +264,11 @@ class WsChannel(StreamChannel):
             self._heard = False
             self._write(self._frames.ping(), soon=False)
         self._next_ping = self._loop.call_later(self._limits.ping_s, self._ping)
+
+
+def listen_unix(path: str, acceptor: Acceptor, limits: Limits, gate: Gate) -> WsUnixListener:
+    """Listen on `path`. Raises ConfigError for a folder that other users can access; OSError is passed on."""
+    return WsUnixListener(path, acceptor, limits=limits, gate=gate)
 
 
 async def listen(host: str | None, port: int, acceptor: Acceptor, limits: Limits, gate: Gate) -> WsListener:

@@ -418,7 +418,7 @@ def test_the_command_says_that_windows_may_write(shell: Shell, home: Home) -> No
     try:
         window = Window(host)
         assert window.initialize()["snapshots"][0]["state"]["agents"][0]["models"] != []
-        assert "it lets them write" in shell("status").out
+        assert "windows may write" in shell("status").out
     finally:
         process.terminate()
         process.wait(10)

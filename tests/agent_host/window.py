@@ -7,9 +7,10 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import connect
+from websockets.sync.client import connect, unix_connect
 
 from sessiond.agent_host import shapes
 from tests.agent_host.reducers import reduced
@@ -31,12 +32,14 @@ class Answered(Exception):
 
 
 class Host:
-    """Where a daemon listens, as `daemon/listen` says it."""
+    """Where a daemon listens, as `daemon/listen` and `daemon/status` say it."""
 
     def __init__(self, address: dict[str, Any]) -> None:
-        self.port = int(address["port"])
-        with open(address["tokenFile"]) as file:
-            self.token = file.read().strip()
+        self.socket: str | None = address.get("socket")
+        self.port = int(address.get("port", 0))
+        self.token = ""
+        if "tokenFile" in address:
+            self.token = Path(address["tokenFile"]).read_text().strip()
 
 
 def by_command(shell: Shell, *options: str, port: int = 0) -> tuple[Host, subprocess.Popen[Any]]:
@@ -51,7 +54,10 @@ class Window:
     def __init__(self, host: Host, *, token: str | None = None, **options: Any) -> None:
         query = f"/?tkn={host.token if token is None else token}"
         options = {"compression": None, "max_size": None, "open_timeout": DEADLINE_S, **options}
-        self.socket = connect(f"ws://127.0.0.1:{host.port}{query}", **options)
+        if host.socket is None:
+            self.socket = connect(f"ws://127.0.0.1:{host.port}{query}", **options)
+        else:
+            self.socket = unix_connect(host.socket, "ws://localhost/", **options)
         self._ids = itertools.count(1)
         self.states: dict[str, dict[str, Any]] = {}
         self._told: list[dict[str, Any]] = []

@@ -313,7 +313,11 @@ class Script:
             client.call("session/finish", {"sessionId": "locks", "messageId": began["id"]})
 
     def kill(self) -> None:
+        """Waits until the window is back: what others said meanwhile it never shows if a message of its own waits to be
+        sent, as VS Code looks at one turn at a time.
+        """
         self._away(self.others)
+        shows(self._page, f"Answered number {self._count}")
 
     def type_while_away(self) -> None:
         """It is sent when the daemon is back."""
@@ -365,6 +369,24 @@ def test_after_random_steps_a_window_has_what_the_store_has(at: Shell, work: Pat
         shown = page.inner_text(".interactive-session").replace("\u00a0", " ")
         assert [text for text in texts if shown.count(text) != 1] == []
         assert sorted(texts, key=shown.index) == texts
+
+
+def test_setup_leads_a_window_here(at: Shell, work: Path) -> None:
+    """`sessiond setup vscode --agent-host --write`, and a daemon and code-server that read what it wrote: by a Unix socket, without
+    a token. The window comes back when the daemon does.
+    """
+    options = at.path / "code-server.yaml"
+    options.write_text("auth: none\n")
+    at.env["CODE_SERVER_CONFIG"] = str(options)
+    assert at("setup", "vscode", "--agent-host", "--write").code == 0
+    seed_locks(at, work)
+    with vscodes.agents(at, work, config=str(options)) as page:
+        open_locks(page)
+        os.kill(at.pid(), signal.SIGKILL)
+        with at.client() as client:
+            append(client, {"role": "user", "content": "And the second?"}, {"role": "assistant", "content": "Theirs."})
+            shows(page, "Theirs.")
+            wait_until(lambda: client.status().ahp.windows == 1)
 
 
 def test_two_windows_show_the_same(at: Shell, work: Path) -> None:

@@ -103,9 +103,9 @@ MUTATIONS = [
     # Settings
     Planted(
         "the trash cannot be kept for ever",
-        "config.py::_checked",
-        'setting.kind in ("seconds", "days")',
-        'setting.kind == "seconds"',
+        "settings.py::_converted",
+        'kind in ("seconds", "days")',
+        'kind == "seconds"',
         ("tests/test_config.py", "-k", "kept_for_ever"),
     ),
     # Copies without answers
@@ -5101,5 +5101,54 @@ MUTATIONS = [
         "request.dropped = True",
         "pass",
         ("tests/rpc/test_connection.py", "-k", "wait_for_a_person"),
+    ),
+    Planted(
+        "windows of another user come in by the socket",
+        "transports/ws.py::WsUnixListener.__init__",
+        "may_enter=unix.same_user",
+        "may_enter=lambda _: True",
+        ("tests/transports/test_ws_transport.py", "-k", "this_user_alone"),
+    ),
+    Planted(
+        "socket of windows stays away once its file is removed",
+        "daemon/agent_host_door.py::AgentHostDoor._keep_socket",
+        "self._socket is not None and self._socket.file.in_place()",
+        "self._socket is not None",
+        ("tests/agent_host/test_listening.py", "-k", "comes_back"),
+    ),
+    Planted(
+        "windows write whatever the configuration says",
+        "daemon/agent_host_door.py::AgentHostDoor._keep_socket",
+        "writes=self._config.ahp_write",
+        "writes=True",
+        ("tests/agent_host/test_listening.py", "-k", "right_to_write"),
+    ),
+    Planted(
+        "port for windows that was taken stays away",
+        "daemon/agent_host_door.py::AgentHostDoor.look_after",
+        "self._problems[text] = str(error)",
+        "self._problems[text] = self._kept.setdefault(text, str(error))",
+        ("tests/agent_host/test_listening.py", "-k", "tried_again"),
+    ),
+    Planted(
+        "port of the configuration is given with other rights",
+        "daemon/agent_host_door.py::AgentHostDoor.kept",
+        "write != self._config.ahp_write",
+        "False",
+        ("tests/agent_host/test_listening.py", "-k", "asks_for_the_same"),
+    ),
+    Planted(
+        "daemon that windows may come to exits",
+        "daemon/agent_host_door.py::AgentHostDoor.stays",
+        "bool(self._config.ahp_listen)",
+        "False",
+        ("tests/agent_host/test_listening.py", "-k", "may_come"),
+    ),
+    Planted(
+        "options of code-server that somebody chose are hidden",
+        "cli/setup_agent_host.py::_write_code_server",
+        "_OPTIONS.search(text)",
+        "False",
+        ("tests/cli/test_setup_agent_host.py", "-k", "left_alone"),
     ),
 ]

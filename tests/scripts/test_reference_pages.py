@@ -10,8 +10,9 @@ import pytest
 
 from scripts import reference_pages
 from sessiond.client import __all__ as public
-from sessiond.config import SETTINGS, settle
+from sessiond.config import settle
 from sessiond.endpoint import Places, places
+from sessiond.settings import SETTINGS
 from sessiond.shared_config import HubConfig
 from tests.shell import ROOT
 

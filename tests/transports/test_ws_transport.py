@@ -6,17 +6,19 @@ import asyncio
 import base64
 import os
 import socket
+import stat
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 from websockets.frames import Frame, Opcode
 
 from sessiond.limits import Limits
-from sessiond.transports import ws
+from sessiond.transports import unix, ws
 from sessiond.transports.framing import Fault
 from sessiond.transports.ws_framing import WsFraming
 from sessiond.transports.ws_http import HttpResponse, OriginCheck
@@ -398,3 +400,21 @@ def test_what_comes_after_the_end_is_thrown_away() -> None:
         assert ended is None or isinstance(ended, Fault)
         framing.feed(frame(1, b"late"))
         assert not isinstance(framing.next(), bytes)
+
+
+async def test_a_unix_socket_takes_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else may open its file; whoever reaches it all the same is turned away before the handshake."""
+    path = str(tmp_path / "run" / "a.sock")
+    gate = ws.Gate(OriginCheck(), Files(), lambda _: True)
+    listener = ws.listen_unix(path, Acceptor(), Limits(), gate)
+    try:
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        async with unix_connect(path, "ws://localhost/", compression=None) as mine:
+            await mine.send('{"a":1}')
+            assert await mine.recv() == '{"a":1}'
+        monkeypatch.setattr(unix, "peer_uid", lambda _: os.getuid() + 1)
+        with pytest.raises((ConnectionClosed, InvalidMessage, OSError)):
+            await unix_connect(path, "ws://localhost/", compression=None)
+    finally:
+        listener.close()
+    assert not os.path.exists(path)
