@@ -225,6 +225,7 @@ class AgentHost:
             loading = self._loading.get(wire_id)
             if loading is None:
                 loading = self._loading[wire_id] = asyncio.create_task(self._load(wire_id), name="agent host")
+                loading.add_done_callback(_seen)
             hosted = await asyncio.shield(loading)
         hosted.used_at = asyncio.get_running_loop().time()
         return hosted
@@ -451,3 +452,9 @@ def _about(hosted: Hosted) -> list[Action]:
         shapes.activity_changed(hosted.summary.activity),
         shapes.chat_changed(hosted.wire_id, title=title, status=hosted.chat_status),
     ]
+
+
+def _seen(load: asyncio.Task[Hosted]) -> None:
+    """All windows that waited for it may have gone meanwhile, and what went wrong is theirs to know."""
+    if not load.cancelled():
+        load.exception()

@@ -200,7 +200,7 @@ class Window:
                 self._working = asyncio.create_task(self._work(), name="agent host")
 
     def broken(self, fault: Fault) -> None:
-        log.warning("a window is cut off: %s", fault)
+        log.info("a window is cut off: %s", fault.message)
         self._channel.close()
 
     def ended(self) -> None:

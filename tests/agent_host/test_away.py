@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import itertools
 import json
 import operator
 import random
@@ -19,7 +21,7 @@ import pytest
 from sessiond.agent_host import host as agent_host
 from sessiond.agent_host import hosted, shapes, window
 from sessiond.agent_host.host import AgentHost
-from sessiond.errors import InvalidParams
+from sessiond.errors import InvalidParams, SessionNotFound
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
 from sessiond.schema.sessions import ActivityParams, AnswerParams, AskParams, AskResult
@@ -687,3 +689,32 @@ async def test_a_word_costs_the_same_in_a_long_turn(service: Service, clock: Man
     assert before is not after
     assert all(map(operator.is_, before.response_parts[:20], after.response_parts))
     await world.host.close()
+
+
+async def test_windows_that_leave_while_a_session_is_read(
+    service: Service, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went wrong with it concerns nobody then, so nothing of it is in the log."""
+    said: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: said.append(about["message"]))
+    reads = asyncio.Event()
+
+    async def load(self: hosted.Hosted) -> None:
+        await reads.wait()
+        raise SessionNotFound("there is nothing")
+
+    monkeypatch.setattr(hosted.Hosted, "load", load)
+    host = AgentHost(service, RealFileSystem(), str(tmp_path / "marks"), clock, Limits(), itertools.count(1).__next__)
+    await host.start()
+    window = host.connect(FakeChannel(), writes=False)
+    asked = asyncio.create_task(host.subscribe(window, [SESSION]))
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.wait([asked])
+    reads.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await host.close()
+    del asked  # its frames hold the task that read
+    gc.collect()
+    assert said == []

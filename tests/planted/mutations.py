@@ -5151,4 +5151,11 @@ MUTATIONS = [
         "False",
         ("tests/cli/test_setup_agent_host.py", "-k", "left_alone"),
     ),
+    Planted(
+        "session that nobody waits for any more fills the log",
+        "agent_host/host.py::_seen",
+        "load.exception()",
+        "pass",
+        ("tests/agent_host/test_away.py", "-k", "leave_while"),
+    ),
 ]

@@ -61,6 +61,7 @@ TABLE: dict[str, Tier] = {
     "tests/adapters/test_openai_agents.py": _A,
     "tests/agent_host": _U,
     "tests/agent_host/test_actions.py::test_vs_code_itself_has_our_state": _A,
+    "tests/agent_host/test_bad_windows.py": _A,
     "tests/agent_host/test_listening.py": _A,
     "tests/agent_host/test_listening.py::test_windows_find_it_from_the_start": _R,
     "tests/agent_host/test_vectors.py::test_vs_code_does_what_the_protocol_says": _A,
