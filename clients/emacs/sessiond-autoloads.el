@@ -17,6 +17,7 @@
 (autoload 'sessiond-search "sessiond-search" "Find what was said in any session." t)
 (autoload 'sessiond-name "sessiond-commands" "Give a session a name." t)
 (autoload 'sessiond-tag "sessiond-commands" "Give a session tags." t)
+(autoload 'sessiond-answer "sessiond-commands" "Answer what an agent asks." t)
 (autoload 'sessiond-archive "sessiond-commands" "Archive a session." t)
 (autoload 'sessiond-save "sessiond-commands" "Bring the file of a session up to date." t)
 (autoload 'sessiond-fork "sessiond-commands" "Continue from here in a new session." t)

@@ -51,6 +51,7 @@
     (define-key map (kbd "C-c C-r") #'sessiond-name)
     (define-key map (kbd "C-c C-t") #'sessiond-tag)
     (define-key map (kbd "C-c C-a") #'sessiond-archive)
+    (define-key map (kbd "C-c C-y") #'sessiond-answer)
     (define-key map (kbd "C-c C-o") #'sessiond-fork)
     (define-key map (kbd "C-c C-v") #'sessiond-resume)
     (define-key map (kbd "C-c C-e") #'sessiond-chat-earlier)

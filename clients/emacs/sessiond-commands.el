@@ -161,6 +161,65 @@ ID is the session's, by default that of the current buffer."
                                     (message "Tags: %s" (if tags (string-join tags ", ")
                                                           "none")))))))
 
+;;; What agents ask
+
+(defun sessiond-commands--asked ()
+  "The sessions in which an agent asks something, as SessionInfo plists."
+  (seq-filter (lambda (info)
+                (plist-get (plist-get info :activity) :question))
+              (sessiond-list '(:activity "waiting"))))
+
+(defun sessiond-commands--choose-asked (asked)
+  "One of ASKED: the current session, the only one, or the one chosen."
+  (or (cl-find sessiond-session-id asked :test #'equal
+               :key (lambda (info) (plist-get info :sessionId)))
+      (and (null (cdr asked)) (car asked))
+      (let ((candidates (sessiond--candidates asked)))
+        (or (gethash (completing-read "Answer in: " (sessiond--table candidates) nil t)
+                     candidates)
+            (user-error "No session was chosen")))))
+
+(defun sessiond-commands--read-answer (activity)
+  "Ask what ACTIVITY asks, and return the answer for `session/answer'."
+  (let* ((prompt (sessiond-clean
+                  (format "%s: %s " (plist-get activity :client)
+                          (or (plist-get activity :text)
+                              (plist-get activity :waitingFor) "?"))))
+         (choices (mapcar (lambda (choice)
+                            (cons (sessiond-clean (plist-get choice :label))
+                                  (plist-get choice :id)))
+                          (plist-get (plist-get activity :question) :choices))))
+    (if choices
+        (list :choice
+              (or (cdr (assoc (completing-read prompt choices nil t) choices))
+                  (user-error "Nothing was answered")))
+      (let ((text (read-string prompt)))
+        (when (string-blank-p text)
+          (user-error "Nothing was answered"))
+        (list :text text)))))
+
+;;;###autoload
+(defun sessiond-answer (session question answer)
+  "Answer an agent.
+SESSION and QUESTION are ids; ANSWER is a plist with the id of a
+`:choice', or with a `:text'.  Interactively, ask what is asked in
+the session of the current buffer, or else in one that waits."
+  (interactive
+   (sessiond-with-errors
+     (let* ((info (sessiond-commands--choose-asked
+                   (or (sessiond-commands--asked)
+                       (user-error "Nothing is asked in any session"))))
+            (activity (plist-get info :activity)))
+       (list (plist-get info :sessionId)
+             (plist-get (plist-get activity :question) :id)
+             (sessiond-commands--read-answer activity)))))
+  (sessiond-with-errors
+    (let ((result (sessiond-call 'session/answer
+                                 `(:sessionId ,session :questionId ,question ,@answer))))
+      (message (if (eq (plist-get result :accepted) t)
+                   "Answered"
+                 "This was answered before, or it is not asked any more")))))
+
 ;;;###autoload
 (defun sessiond-archive (&optional back id)
   "Archive a session, so that lists leave it out.

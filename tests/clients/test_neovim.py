@@ -89,6 +89,11 @@ def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) 
     vim_scenarios.menu_chooses(at, command, "1")
 
 
+def test_an_agent_is_answered(at: House, command: Callable[..., list[str]]) -> None:
+    """By `vim.ui.select`, by a text, and by a word after the command; in this session, or the one that waits."""
+    vim_scenarios.answers_an_agent(at, command, "2")
+
+
 def test_shared_live_with_a_script(at: House, command: Callable[..., list[str]]) -> None:
     """A script's messages and streamed replies are in Neovim at once, and the other way round; an interrupted reply says so."""
     vim_scenarios.shared_with_a_script(at, command, "neovim")

@@ -63,6 +63,11 @@ def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) 
     vim_scenarios.menu_chooses(at, command, "")
 
 
+def test_an_agent_is_answered(at: House, command: Callable[..., list[str]]) -> None:
+    """By a popup menu, by a text, and by a word after the command; in this session, or the one that waits."""
+    vim_scenarios.answers_an_agent(at, command, "j")
+
+
 def test_shared_live_with_a_script(at: House, command: Callable[..., list[str]]) -> None:
     """A script's messages and streamed replies are in Vim at once, and the other way round; an interrupted reply says so."""
     vim_scenarios.shared_with_a_script(at, command, "vim")

@@ -118,3 +118,41 @@ def shared_with_a_script(at: House, command: Command, name: str) -> None:
     terminal.shows("Once upon")
     writer.close()
     terminal.shows("interrupted")
+
+
+def answers_an_agent(at: House, command: Command, second: str) -> None:
+    """`second`: what is typed before Enter to choose the second line of a menu."""
+    client, agent = at.client(), at.home.client()
+    terminal = shown(at, command, client)
+    client.call("session/new", sessionId="b", name="other")
+
+    def waiting() -> list[str]:
+        rows = client.call("session/list", filter={"activity": "waiting"})["sessions"]
+        return [row["sessionId"] for row in rows]
+
+    def asked(session: str, **question: Any) -> int:
+        number = agent.send("session/ask", {"sessionId": session, **question})
+        wait_until(lambda: waiting() == [session])
+        return number
+
+    def answer(number: int, *typed: str) -> Any:
+        terminal.type(*typed, "Enter")
+        return agent.answer(number)["result"]
+
+    choices = [{"id": "y", "label": "Allow it"}, {"id": "n", "label": "Deny it"}]
+    number = asked("a", text="Run make?", choices=choices)
+    terminal.type(":SessiondAnswer", "Enter")
+    terminal.shows("Run make?")
+    terminal.shows("Deny it")
+    assert answer(number, second)["choice"] == "n"
+    number = asked("a", text="Which port?")
+    terminal.type(":SessiondAnswer", "Enter")
+    terminal.shows("Which port?")
+    assert answer(number, "8080")["text"] == "8080"
+    number = asked("b", text="Run it again?", choices=choices)
+    terminal.type(":SessiondAnswer maybe", "Enter")
+    terminal.shows("maybe cannot be chosen (y, n)")
+    assert answer(number, ":SessiondAnswer allow it")["choice"] == "y"
+    wait_until(lambda: waiting() == [])
+    terminal.type(":SessiondAnswer", "Enter")
+    terminal.shows("nothing is asked in any session")

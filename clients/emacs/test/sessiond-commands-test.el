@@ -131,6 +131,64 @@ OFFERED is bound to what was offered, with annotations."
     (should (equal (buffer-name)
                    (format "*sessiond %s*" (string-remove-prefix "session-" id))))))
 
+;;; What agents ask
+
+(defun sessiond-commands-test-ask (id &rest more)
+  "Ask in session ID; MORE are further params.
+The value is a function that returns the answer once it is there."
+  (let ((answer nil))
+    (sessiond-request 'session/ask `(:sessionId ,id ,@more)
+                      :on-result (lambda (result) (setq answer result)))
+    (sessiond-test-until (cl-find id (sessiond-commands--asked) :test #'equal
+                                  :key (lambda (info) (plist-get info :sessionId))))
+    (lambda () answer)))
+
+(defconst sessiond-commands-test-choices
+  [(:id "y" :label "Allow") (:id "n" :label "Deny")])
+
+(sessiond-test sessiond-commands-answer
+    "A question is answered with a choice or a text, from the session's buffer or another."
+  (should-error (call-interactively #'sessiond-answer) :type 'user-error)
+  (let* ((id (sessiond-test-new :name "asked"))
+         (other (sessiond-test-new :name "other"))
+         (answer (sessiond-commands-test-ask id :text "Run make?" :waitingFor "permission"
+                                             :choices sessiond-commands-test-choices))
+         (prompts nil))
+    (cl-letf (((symbol-function 'completing-read)
+               (lambda (prompt table &rest _)
+                 (push (cons prompt (all-completions "" table)) prompts)
+                 "Deny")))
+      (call-interactively #'sessiond-answer))
+    (should (string-suffix-p ": Run make? " (caar prompts)))
+    (should (equal (cdar prompts) '("Allow" "Deny")))
+    (sessiond-test-until (equal (plist-get (funcall answer) :choice) "n"))
+    (setq answer (sessiond-commands-test-ask id :text "Which port?"))
+    (sessiond-commands-test-ask other :text "And which host?")
+    (sessiond-test-open id)
+    (cl-letf (((symbol-function 'read-string)
+               (lambda (prompt &rest _)
+                 (should (string-suffix-p ": Which port? " prompt))
+                 "8080")))
+      (call-interactively #'sessiond-answer))
+    (sessiond-test-until (equal (plist-get (funcall answer) :text) "8080"))))
+
+(sessiond-test sessiond-commands-answer-chosen
+    "Elsewhere the session is chosen, and an answer that comes too late is said to be so."
+  (let* ((id (sessiond-test-new :name "first"))
+         (answer (sessiond-commands-test-ask id :text "One?")))
+    (sessiond-commands-test-ask (sessiond-test-new :name "second") :text "Two?")
+    (sessiond-commands-test-choosing offered "first"
+      (cl-letf (((symbol-function 'read-string) (lambda (&rest _) "")))
+        (should-error (call-interactively #'sessiond-answer) :type 'user-error))
+      (should (equal (sort (mapcar #'car offered) #'string<) '("first" "second")))
+      (cl-letf (((symbol-function 'read-string) (lambda (&rest _) "Yes")))
+        (call-interactively #'sessiond-answer)))
+    (sessiond-test-until (equal (plist-get (funcall answer) :text) "Yes"))
+    (let ((said nil))
+      (cl-letf (((symbol-function 'message) (lambda (format &rest _) (setq said format))))
+        (sessiond-answer id "nothing" '(:text "late")))
+      (should (string-search "answered before" said)))))
+
 (sessiond-test sessiond-commands-fork
     "A fork has what stands up to point, and the first one stays as it is."
   (let ((id (sessiond-test-new :messages [(:role "user" :content "one")

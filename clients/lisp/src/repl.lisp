@@ -221,6 +221,25 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (archive-session (repl-session repl) (string/= rest "off"))
   (say-line repl "Session ~A is ~:[archived~;listed~] now" (session-id (repl-session repl)) (string= rest "off")))
 
+(define-command "answer" (repl rest) "[ANSWER] answers what an agent asks, here or in the one session that waits, or shows what is asked"
+  (let* ((asked (asked-sessions (repl-client repl)))
+         (own (find (session-id (repl-session repl)) asked :key (lambda (info) (ref info "sessionId")) :test #'string=))
+         (meant (or own (and (null (rest asked)) (first asked)))))
+    (cond ((null asked) (say-line repl "Nothing is asked in any session"))
+          ((string= rest "") (mapc (lambda (info) (show-question repl info)) asked))
+          ((null meant)
+           (error 'sessiond-error :kind "invalidParams" :message "several sessions wait" :hint "/load ID, then /answer"))
+          ((answer-agent (repl-client repl) meant rest) (say-line repl "Answered"))
+          (t (say-line repl "This was answered before, or it is not asked any more")))))
+
+(defun show-question (repl info)
+  "A line for what an agent asks in the session of INFO, with the choices."
+  (let ((activity (ref info "activity")))
+    (say-line repl "~A  ~A~{  ~A~}" (ref info "sessionId")
+              (printable (format nil "~A: ~A" (ref activity "client") (or (ref activity "text") (ref activity "waitingFor") "?")))
+              (map 'list (lambda (choice) (printable (format nil "~A (~A)" (ref choice "id") (ref choice "label"))))
+                   (or (ref activity "question" "choices") #())))))
+
 (define-command "older" (repl rest) "[N] shows the N messages (20) before the oldest one that was shown"
   (when (zerop (show-older repl (max 1 (or (parse-integer rest :junk-allowed t) +shown-messages+))))
     (say-line repl "This is the beginning")))

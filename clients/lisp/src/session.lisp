@@ -204,12 +204,34 @@ error comes out of BODY, as interrupted where BODY is left in another way. Retur
     (format nil "[~A:~D]" (subseq name 0 (min 40 (length name)))
             (or (ref (session-info session) "messageCount") 0))))
 
-(defun list-sessions (client &key (limit 50) name tags archived)
-  "SessionInfos, the newest first."
+(defun list-sessions (client &key (limit 50) name tags archived activity)
+  "SessionInfos, the newest first. ACTIVITY: \"working\" or \"waiting\"."
   (coerce (ref (call client "session/list"
-                     (obj :limit limit :filter (obj-of :name name :tags tags :archived archived)))
+                     (obj :limit limit
+                          :filter (obj-of :name name :tags tags :archived archived :activity activity)))
                "sessions")
           'list))
+
+(defun asked-sessions (client)
+  "SessionInfos of the sessions in which an agent asks something."
+  (remove-if-not (lambda (info) (ref info "activity" "question"))
+                 (list-sessions client :limit 1000 :activity "waiting")))
+
+(defun answer-agent (client info answer)
+  "Answer what is asked in the session of INFO with the id or the label of a choice, or with any text if there are no choices.
+
+True if the answer counts: the first one does, wherever it is given. SESSIOND-ERROR if it cannot be chosen."
+  (let* ((question (ref info "activity" "question"))
+         (choices (coerce (or (ref question "choices") #()) 'list))
+         (choice (some (lambda (key) (find answer choices :key (lambda (one) (ref one key)) :test #'string-equal))
+                       '("id" "label"))))
+    (when (and choices (null choice))
+      (error 'sessiond-error :kind "invalidParams" :message (format nil "~S cannot be chosen" answer)
+                             :hint (format nil "~{~A~^, ~}" (mapcar (lambda (one) (ref one "id")) choices))))
+    (eq t (ref (call client "session/answer"
+                     (obj-of :session-id (ref info "sessionId") :question-id (ref question "id")
+                             :choice (and choice (ref choice "id")) :text (if choice nil answer)))
+               "accepted"))))
 
 (defun search-sessions (client query &key (limit 20) (mode "text"))
   "Hits, the best first; the second value is the total."

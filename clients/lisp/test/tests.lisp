@@ -475,6 +475,34 @@
         (check (equalp (ref (find "計画" sessions :key (lambda (info) (ref info "name")) :test #'equal) "tags") #("b"))))
       (check (equal (on-disk client id) '("one" "two"))))))
 
+(deftest repl-answers-an-agent
+    "/answer shows what is asked, and answers with a choice or a text; the first answer counts."
+  (with-client (client)
+    (let ((session (new-session client :name "asked")))
+      (flet ((ask-in-a-thread (&rest question)
+               (let ((answered nil))
+                 (bt:make-thread (lambda ()
+                                   (with-client (agent)
+                                     (setf answered (call agent "session/ask"
+                                                          (apply #'obj :session-id (session-id session) question)
+                                                          60)))))
+                 (eventually (asked-sessions client))
+                 (lambda () answered))))
+        (let ((answered (ask-in-a-thread :text "Run make?"
+                                         :choices (vector (obj :id "y" :label "Allow it") (obj :id "n" :label "Deny it")))))
+          (let ((out (talk '("/answer" "/answer maybe" "/answer deny it" "/answer" "/quit"))))
+            (dolist (expected '(": Run make?  y (Allow it)  n (Deny it)" "\"maybe\" cannot be chosen" "y, n" "Answered"
+                                "Nothing is asked in any session"))
+              (check (search expected out))))
+          (eventually (funcall answered))
+          (check (equal (ref (funcall answered) "choice") "n")))
+        (let* ((answered (ask-in-a-thread :text "Which port?"))
+               (info (first (asked-sessions client))))
+          (check (answer-agent client info "8080"))
+          (check (not (answer-agent client info "8081")))
+          (eventually (funcall answered))
+          (check (equal (ref (funcall answered) "text") "8080")))))))
+
 (deftest repl-shows-the-newest
     "A session that is entered shows its newest messages, /older the ones before, each once, from beyond what is loaded too."
   (let ((id nil))

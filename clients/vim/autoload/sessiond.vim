@@ -1,6 +1,7 @@
 vim9script
 # What the commands do, and sessiond#Statusline().
 
+import autoload './sessiond/answer.vim'
 import autoload './sessiond/client.vim'
 import autoload './sessiond/draft.vim'
 import autoload './sessiond/outbox.vim'
@@ -59,6 +60,10 @@ export def Archive(archived: bool)
   if !empty(here)
     room.Update(here, {archived: archived}, (_) => say.Info(here.id .. (archived ? ' is archived' : ' is no longer archived')))
   endif
+enddef
+
+export def Answer(words: string)
+  answer.Answer(get(room.Current(), 'id', ''), words)
 enddef
 
 # A message of the text, of the lines of a range, of both, or of the draft.

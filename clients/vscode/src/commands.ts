@@ -2,6 +2,7 @@
 
 import { basename } from 'node:path';
 import * as vscode from 'vscode';
+import { answer } from './answering';
 import { Chats } from './chats';
 import { failureOf } from './core/failure';
 import { isInstalled, otherThanRelay } from './core/program';
@@ -57,6 +58,7 @@ export class Commands {
             tag: ['Not tagged', (target: Target) => this.tag(target)],
             fork: ['Not forked', (target: Target) => this.fork(target)],
             forkHere: ['Not forked', () => this.forkHere()],
+            answer: ['Not answered', (target: Target) => answer(this.link, this.tell, this.meant(target))],
             archive: ['Not archived', (target: Target) => this.archive(target, true)],
             unarchive: ['Not changed', (target: Target) => this.archive(target, false)],
             resume: ['Not resumed', (target: Target) => this.resume(target)],
@@ -114,6 +116,14 @@ export class Commands {
         }
         const current = this.rooms.current;
         return current === undefined ? this.pick(placeholder) : known(current);
+    }
+
+    /** The id of the session meant, if that is said or shown. */
+    private meant(target: Target): string | undefined {
+        if (target === undefined || typeof target === 'string') {
+            return target ?? this.rooms.current?.id;
+        }
+        return 'sessionId' in target ? target.sessionId : target.kind === 'session' ? target.session.sessionId : undefined;
     }
 
     private pick(placeholder: string): Promise<SessionInfo | undefined> {

@@ -93,6 +93,11 @@ function M.archive(archived)
   end
 end
 
+function M.answer(words)
+  local current = room.current()
+  require('sessiond.answer').answer(current and current.id, words)
+end
+
 -- A message of the text, of the lines {first, last}, of both, or of the draft.
 function M.say(text, range)
   local current = here()

@@ -132,7 +132,8 @@ local function is_plain_menu()
   return debug.getinfo(vim.ui.select, 'S').source:find('vim/ui.lua', 1, true) ~= nil
 end
 
-local function menu(sessions, done, from)
+-- Chooses one of the sessions: done(id).
+function M.menu(sessions, done, from)
   from = from or 1
   local to = #sessions
   if is_plain_menu() then
@@ -151,7 +152,7 @@ local function menu(sessions, done, from)
   end
   vim.ui.select(items, { prompt = 'Session:', kind = 'sessiond', format_item = line }, function(item)
     if item and item.older then
-      menu(sessions, done, to + 1)
+      M.menu(sessions, done, to + 1)
     elseif item then
       done(item.sessionId)
     end
@@ -181,7 +182,7 @@ function M.resolve(typed, done)
       return has(searched(session), lower)
     end, sessions)
     if #found > 1 then
-      menu(found, done)
+      M.menu(found, done)
     else
       -- It may be archived.
       done(found[1] and found[1].sessionId or words[1])
@@ -195,7 +196,7 @@ function M.choose(done)
     if #sessions == 0 then
       say.info('there are no sessions yet; :SessiondNew makes one')
     else
-      menu(sessions, done)
+      M.menu(sessions, done)
     end
   end)
 end

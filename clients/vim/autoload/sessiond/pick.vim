@@ -123,7 +123,7 @@ export def Choose(Then: func)
   })
 enddef
 
-def Menu(sessions: list<any>, Then: func)
+export def Menu(sessions: list<any>, Then: func)
   var short = Shortened(sessions)
   popup_menu(mapnew(sessions, (_, session) => Describe(session) .. ' · ' .. short[session.sessionId]), {
     title: ' sessions ',

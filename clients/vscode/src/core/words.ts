@@ -27,6 +27,11 @@ export function doing(activity: Activity | undefined): string {
     return activity.waitingFor === undefined ? 'waits' : `waits: ${oneLine(activity.waitingFor)}`;
 }
 
+/** What an agent asks, and which: `claude-code: Run make?`. */
+export function asks(activity: Activity | undefined): string {
+    return activity === undefined ? '' : oneLine(`${activity.client}: ${activity.text ?? activity.waitingFor ?? '?'}`);
+}
+
 export function counted(count: number, what: string): string {
     return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

@@ -20,6 +20,23 @@ async function groupBy(by: string): Promise<void> {
     await run('groupBy');
 }
 
+interface Answer {
+    choice?: string;
+    text?: string;
+}
+
+/** Asks in a session; `answer` is there when somebody answered. */
+async function asked(sessionId: string, question: object): Promise<{ answer: Promise<Answer> }> {
+    const answer = other().request('session/ask', { sessionId, ...question }) as Promise<Answer>;
+    const peer = other();
+    let waits: string[] = [];
+    while (!waits.includes(sessionId)) {
+        const page = (await peer.request('session/list', { filter: { activity: 'waiting' } })) as { sessions: { sessionId: string }[] };
+        waits = page.sessions.map((session) => session.sessionId);
+    }
+    return { answer };
+}
+
 describe('commands', () => {
     hooks();
 
@@ -150,6 +167,21 @@ describe('commands', () => {
         await status('twig:1');
         const { rooms } = await parts();
         assert.deepEqual(rooms.current!.info!.parent!.sessionId, id);
+    });
+
+    it('answer: a choice, a text, and in which session', async () => {
+        const id = await begin('asked');
+        await other().request('session/new', { sessionId: 'elsewhere', name: 'elsewhere' });
+        await run('answer'); // nothing is asked, so nothing is to be chosen
+        const choices = [{ id: 'y', label: 'Allow it' }, { id: 'n', label: 'Deny it' }];
+        const answered = await asked(id, { text: 'Run make?', choices });
+        willChoose('Deny it');
+        await run('answer');
+        assert.equal((await answered.answer).choice, 'n');
+        const written = await asked('elsewhere', { text: 'Which port?' });
+        willType('8080');
+        await run('answer');
+        assert.equal((await written.answer).text, '8080');
     });
 
     it('archive and take out again, delete and restore', async () => {

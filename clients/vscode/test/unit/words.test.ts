@@ -6,7 +6,7 @@ import { SessionInfo } from '../../src/core/protocol';
 import { MARK, Renderer } from '../../src/core/render';
 import { Transcript } from '../../src/core/transcript';
 import { dayName, localTime } from '../../src/core/when';
-import { changedTags, doing, fenced, fileName, marked, shortId, title, typedTags } from '../../src/core/words';
+import { asks, changedTags, doing, fenced, fileName, marked, shortId, title, typedTags } from '../../src/core/words';
 
 function session(sessionId: string, more: Partial<SessionInfo> = {}): SessionInfo {
     return {
@@ -73,6 +73,10 @@ test('what goes on in a session, in two words', () => {
     assert.equal(doing(undefined), '');
     assert.equal(doing({ state: 'working', client: 'x' }), 'works');
     assert.equal(doing({ state: 'waiting', client: 'x' }), 'waits');
+    assert.equal(asks(undefined), '');
+    assert.equal(asks({ state: 'waiting', client: 'x' }), 'x: ?');
+    assert.equal(asks({ state: 'waiting', client: 'x', waitingFor: 'permission' }), 'x: permission');
+    assert.equal(asks({ state: 'waiting', client: 'x', text: 'Run\nmake?', waitingFor: 'permission' }), 'x: Run make?');
     assert.equal(doing({ state: 'waiting', client: 'x', waitingFor: 'permission' }), 'waits: permission');
 });
 
