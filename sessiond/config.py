@@ -345,16 +345,17 @@ def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: 
     InvalidParams (a flag or the environment sets it, or the file must be edited by hand), ConfigError, OSError.
     """
     setters = {"flag": "a flag of the daemon", "environment": SETTINGS[name].variable}
-    if config.sources[name] in setters:
-        raise InvalidParams(f"{name} is set by {setters[config.sources[name]]}")
+    if (setter := setters.get(config.sources[name])) is not None:
+        raise InvalidParams(f"{name} is set by {setter}", hint=f"unset {setter}, and try again")
     file = config.file
     text = _read(fs, file)
     before = _parse(file, text)
     table, _, key = name.partition(".")
-    changed = _with_entry(text, table, key, f"[{', '.join(_toml(one) for one in value)}]")
+    written = f"[{', '.join(_toml(one) for one in value)}]"
+    changed = _with_entry(text, table, key, written)
     wanted = {**before, table: {**before.get(table, {}), key: list(value)}}
     if not _says(changed, wanted):
-        raise InvalidParams(f"{file} cannot be changed safely", hint=f"set {key} under [{table}] by hand")
+        raise InvalidParams(f"{file} cannot be changed safely", hint=f"set {name} there by hand: {key} = {written}")
     return _rewritten(fs, where, config, changed)
 
 
@@ -384,7 +385,9 @@ def _says(text: str, wanted: Mapping[str, Table]) -> bool:
 
 
 def _with_entry(text: str, table: str, key: str, value: str) -> str:
-    """`text` with `key = value` in `[table]`: in place of the entry that is there, or else as the table's first."""
+    """`text` with `key = value` in `[table]`: in place of the entry that is there, whose comments go before it, or else as the
+    table's first.
+    """
     lines = text.splitlines(keepends=True)
     heads = [
         number for number, line in enumerate(lines) if re.fullmatch(rf"\s*\[\s*{table}\s*\]\s*(#.*)?", line.rstrip())
@@ -398,8 +401,16 @@ def _with_entry(text: str, table: str, key: str, value: str) -> str:
             break
         if re.match(rf"\s*{key}\s*=", lines[first]):
             last = _end_of_entry(lines, first)
-            return "".join([*lines[:first], f"{key} = {value}\n", *lines[last:]])
+            end = "\r\n" if lines[first].endswith("\r\n") else "\n"
+            comments = [comment + end for comment in _comments("".join(lines[first:last]))]
+            return "".join([*lines[:first], *comments, f"{key} = {value}{end}", *lines[last:]])
     return "".join([*lines[:start], f"{key} = {value}\n", *lines[start:]])
+
+
+def _comments(entry: str) -> list[str]:
+    """The comments in an entry; a `#` in a string begins none."""
+    found = re.finditer(r"""\"(?:\\.|[^"\\\n])*"|'[^'\n]*'|(#[^\r\n]*)""", entry)
+    return [match[1] for match in found if match[1]]
 
 
 def _end_of_entry(lines: list[str], first: int) -> int:

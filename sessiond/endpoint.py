@@ -221,18 +221,17 @@ def make_private_dir(path: str) -> None:
         raise PermissionError(1, f"{parent} lets others replace {path}", path)
 
 
-def prepare_socket_path(where: Places, kind: str = "") -> str:
-    """Where the daemon binds: in the run folder, or in /tmp/sessiond-UID if that is too long or cannot be ours. `kind` is a part
-    of the name.
+def prepare_socket_path(where: Places) -> str:
+    """Where the daemon binds: in the run folder, or in /tmp/sessiond-UID if that is too long or cannot be ours.
 
     Creates the folder. Outside SESSIOND_HOME several data folders may share one run folder, so the name contains a digest of
     the data folder. OSError if no folder can be used; its text names each and what is wrong with it.
     """
     problems = []
     digest = _digest(where.data)
-    name = f"{APP}{kind}.sock" if where.home else f"{APP}-{digest}{kind}.sock"
+    name = f"{APP}.sock" if where.home else f"{APP}-{digest}.sock"
     fallback = f"/tmp/{APP}-{os.geteuid()}"  # noqa: S108  checked to be ours and private
-    for folder, leaf in ((where.run, name), (fallback, f"{digest}{kind}.sock")):
+    for folder, leaf in ((where.run, name), (fallback, f"{digest}.sock")):
         path = f"{folder}/{leaf}"
         if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES or "\n" in path:
             problems.append(f"{folder} is too long for a socket")
@@ -247,9 +246,9 @@ def prepare_socket_path(where: Places, kind: str = "") -> str:
     raise OSError(1, "no folder for the socket: " + "; ".join(problems))
 
 
-def agent_host_socket(where: Places) -> str:
-    """The same for the one that windows of VS Code use."""
-    return prepare_socket_path(where, "-agent-host")
+def agent_host_socket(path: str) -> str:
+    """The socket for windows of VS Code, beside the one of the daemon at `path`."""
+    return path.removesuffix(".sock") + "-ahp.sock"
 
 
 def _digest(data: str) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -117,9 +118,9 @@ def _converted(kind: Kind, value: Value) -> Value | None:
 
 
 SOCKET = "socket"
+_ADDRESS = re.compile(r"(?:(?:[\w-]+\.)*[\w-]+\.?:|\[[0-9a-fA-F:.%\w]+\]:|\*:)?([0-9]{1,5})", re.ASCII)
 
 
 def is_address(text: str) -> bool:
     """Whether it is `socket`, `PORT` or `HOST:PORT`."""
-    _, _, port = text.rpartition(":")
-    return text == SOCKET or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
+    return text == SOCKET or ((found := _ADDRESS.fullmatch(text)) is not None and 0 < int(found[1]) < 65536)

@@ -85,6 +85,8 @@ def test_every_limit_can_be_set_under_its_own_name(where: Places) -> None:
         ("[ahp]\nlisten = 8714", "ahp.listen is 8714", 'a list of "socket", "PORT" and "HOST:PORT"'),
         ("[ahp]\nlisten = ['socket', 'here']", "ahp.listen is ['socket', 'here']", 'a list of "socket"'),
         ("[ahp]\nlisten = ['127.0.0.1:0']", "ahp.listen is ['127.0.0.1:0']", "a list of"),
+        ("[ahp]\nlisten = ['a..b:8714']", "ahp.listen is ['a..b:8714']", "a list of"),
+        ("[ahp]\nlisten = ['8714', ':8715']", "ahp.listen is", "a list of"),
         ("[ahp]\nlisten = [8714]", "ahp.listen is [8714]", "a list of"),
         ("[ahp]\nwrite = 1", "ahp.write is 1", "true or false"),
         ("autosave = 3", "autosave must be a table", "write [autosave]"),
@@ -283,11 +285,19 @@ def test_setting_names_keeps_everything_else(where: Places, seed: int) -> None:
     assert after == load(where)
     assert after.follow_tools == tuple(names)
     assert {**after.values, "follow.tools": None} == {**before.values, "follow.tools": None}
+    assert [word for word in ("# mine", "# ]", "# here") if word in text and word not in file.read_text()] == []
     left = iter(file.read_text().splitlines())
     for line in text.splitlines():
         if "tools" not in line and line.strip() not in ("]", '"]b",', '"a", # ]'):
             assert line.strip() in (other.strip() for other in left), line
     assert config.with_names(FS, where, after, "follow.tools", names).follow_tools == tuple(names)
+
+
+def test_setting_names_keeps_the_ends_of_lines(where: Places) -> None:
+    text = '[ahp]\r\nlisten = [\r\n "8714", # the Agents window\r\n] # keep "this"\r\n# and this\r\n'
+    config.with_names(FS, where, load(where, text), "ahp.listen", ["8714", "socket"])
+    expected = '[ahp]\r\n# the Agents window\r\n# keep "this"\r\nlisten = ["8714", "socket"]\r\n# and this\r\n'
+    assert (Path(where.config) / "config.toml").read_bytes().decode() == expected
 
 
 def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_path: Path) -> None:

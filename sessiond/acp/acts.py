@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -93,6 +94,15 @@ def parsed(line: bytes) -> dict[str, Any] | None:
 def dumped(message: dict[str, Any]) -> bytes:
     """A message of ours as a line."""
     return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
+
+
+QUESTION = "sessiond.question"
+"""In `_meta` of an answer by our own recorder: the fingerprint of the question that was shown to whoever answered."""
+
+
+def fingerprint(params: Any) -> str:
+    """Of what an agent asks."""
+    return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def identity(number: Any) -> str:

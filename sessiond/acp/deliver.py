@@ -106,7 +106,8 @@ class Deliverer:
             return
         match step:
             case Said():
-                await self._say(session, step)
+                if not step.there:
+                    await self._say(session, step)
             case Grew():
                 await self._grow(step)
             case Ended():

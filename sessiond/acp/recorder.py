@@ -35,6 +35,8 @@ CALL_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 LEAVE_S = 10.0
 """How long to try to reach a daemon once the connection has ended, and to wait for what an earlier connection left."""
+_LOOK_S = 2.0
+"""How often it is looked whether the daemon still knows what goes on."""
 POLL_S = 0.02
 
 
@@ -66,7 +68,7 @@ class Recorder:
             if self._over is not None:
                 break
             await self._tell()
-            await self._woken()
+            await self._woken(_LOOK_S if self._doing is not None and self._doing.restless else None)
         for live in (self._doing, self._answering):
             if live is not None:
                 live.close()
@@ -86,7 +88,8 @@ class Recorder:
                 self._talk = Talk(self.name, str(head.get("agent")))
                 if self._over is None:
                     pid = head.get("pid", 0)
-                    self._doing, self._answering = Doing(pid, self._session), Answering(pid)
+                    self._doing = Doing(pid, self._session, self._connection)
+                    self._answering = Answering(pid, self._doing)
             elif kind in (EDITOR, AGENT) and self._talk is not None:
                 yield from self._talk.feed(kind, at, data)
             elif kind == END:
@@ -103,6 +106,9 @@ class Recorder:
         await self._doing.tell()
         for key, session in self._deliverer.live():
             self._answering.follow(key, session)
+
+    def _connection(self) -> int:
+        return 0 if self._client is None else self._client._link.number
 
     def _session(self, key: str) -> AsyncSession | None:
         return None if self._deliverer is None else self._deliverer.session(key)

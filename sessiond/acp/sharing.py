@@ -10,7 +10,8 @@ client 0. Others join one session each.
     other requests (files, terminals)   to the editor only, whose machine and buffers are meant
     a prompt                            to the agent, and as `user_message_chunk` to all others; while a turn of another client
                                         runs, it waits for the end of that turn
-    a cancel                            to the agent; prompts of the same client that wait are over as cancelled
+    a cancel                            to the agent; prompts of the same client that wait are over as cancelled, and if it is not
+                                        the editor's, the session's questions are answered so, as the protocol wants it
 
 The editor's own prompts during its own turn pass as they did before anybody joined: some agents take them in.
 
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sessiond.acp.acts import OURS, UPDATE, Act, Line, To, Up, dumped, identity
+from sessiond.acp.acts import OURS, QUESTION, UPDATE, Act, Line, To, Up, dumped, fingerprint, identity
 from sessiond.acp.bounds import PENDING, WAITING_PROMPTS
 from sessiond.acp.content import listed, mapped, word
 
@@ -256,13 +257,23 @@ class Sharing:
             for one in mine:
                 yield self._to(client, dumped({"id": one.get("id"), "result": {"stopReason": "cancelled"}}))
         yield Pass(line)
+        if client != EDITOR:  # an editor that cancels answers them itself
+            for number in [one for one, asked in self._questions.items() if _key_of(asked) == key]:
+                cancelled = {"id": self._questions[number].get("id"), "result": {"outcome": {"outcome": "cancelled"}}}
+                yield from self._reply(client, Line(dumped(cancelled)), cancelled)
 
     # Questions
 
     def _reply(self, client: int, line: Line, message: dict[str, Any]) -> Passing:
         """Somebody answers the agent: the first answer to a question counts."""
         number = identity(message.get("id"))
-        question = self._questions.pop(number, None)
+        question = self._questions.get(number)
+        shown = mapped(message.pop("_meta", None)).get(QUESTION)
+        if question is not None and shown is not None:
+            if shown != fingerprint(question.get("params")):
+                return  # somebody answered another question, which had the same id
+            line = Line(dumped(message))
+        self._questions.pop(number, None)
         if question is None:
             if client == EDITOR and number not in self._over:  # an answer to something else that only it was asked
                 yield Pass(line)
@@ -349,6 +360,10 @@ class Sharing:
         self._asked[identity(number)] = (client, message)
         if len(self._asked) > PENDING:
             del self._asked[next(iter(self._asked))]
+
+
+def _key_of(question: dict[str, Any]) -> Any:
+    return mapped(question.get("params")).get("sessionId")
 
 
 def _refused(message: dict[str, Any], code: int, why: str) -> bytes:

@@ -37,6 +37,8 @@ class Said(Step, frozen=True, kw_only=True):
     """A message. With the status `streaming` it grows until it has `Ended`."""
 
     message: NewMessage
+    there: bool = False
+    """It is in the session already; if not any more, it was removed there."""
 
 
 class Grew(Step, frozen=True, kw_only=True):

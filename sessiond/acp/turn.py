@@ -71,7 +71,7 @@ class Turn:
         yield from self._settle(at)
         made = self._said(at, "user", said)
         if message_id is not None:
-            made = Said(key=self._key, message=replace(made.message, id=message_id))
+            made = Said(key=self._key, message=replace(made.message, id=message_id), there=True)
         yield made
 
     def updated(self, at: int, update: dict[str, Any]) -> Iterator[Step]:

@@ -15,36 +15,68 @@ _SAY_S = 10.0
 _PIECE_BYTES = 65536
 
 
+class Visitor:
+    """Attached to a session. What it says is read in the order in which it says it."""
+
+    def __init__(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._cutter = Cutter()
+        self._heard: list[dict[str, Any]] = []
+
+    def say(self, message: dict[str, Any]) -> None:
+        """A response or a notification."""
+        self._writing.write(dumped(message))
+
+    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The response to a request, however long it takes; empty if the agent ends before it. OSError."""
+        self.say({"id": 1, **message})
+        while (found := await self._next()) is not None:
+            if "method" not in found and found.get("id") == 1:
+                return found
+        return {}
+
+    async def attached(self) -> None:
+        """Returns when it is. ConnectionError: too many are there, the agent has ended, or the session does not live there."""
+        found = await self._next()
+        if found is None or found.get("sessiond") != "attached":
+            raise ConnectionRefusedError("the agent's process takes no other visitor, or it ends")
+
+    async def leave(self) -> None:
+        """Returns when everything that it said was read."""
+        self._writing.write_eof()
+        while await self._next() is not None:
+            pass
+
+    async def _next(self) -> dict[str, Any] | None:
+        """None: it has hung up."""
+        while not self._heard:
+            piece = await self._reading.read(_PIECE_BYTES)
+            if not piece:
+                return None
+            self._heard += [parsed(line) or {} for line, whole in self._cutter.feed(piece) if whole]
+        return self._heard.pop(0)
+
+
 @contextlib.asynccontextmanager
-async def _attached(pid: int, key: str, by: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def visiting(pid: int, key: str, by: str) -> AsyncIterator[Visitor]:
+    """In the agent's session `key`. `pid`: of the process. `by`: who says something. OSError, TimeoutError, NoHome: it cannot be
+    reached.
+    """
     async with asyncio.timeout(_SAY_S):
         reading, writing = await asyncio.open_unix_connection(socket_of(pid))
     try:
+        visitor = Visitor(reading, writing)
         writing.write(said("attach", {"session": key, "client": {"name": by}, "role": "controller"}))
-        yield reading, writing
+        async with asyncio.timeout(_SAY_S):
+            await visitor.attached()
+        yield visitor
     finally:
         writing.close()
 
 
 async def say(pid: int, key: str, by: str, message: dict[str, Any]) -> None:
-    """A response or a notification, in the agent's session `key`. `pid`: of the process. `by`: who says it. OSError, TimeoutError,
-    NoHome: it cannot be reached.
-    """
-    async with _attached(pid, key, by) as (reading, writing), asyncio.timeout(_SAY_S):
-        writing.write(dumped(message))
-        writing.write_eof()
-        while await reading.read(_PIECE_BYTES):  # until it has read everything, and hangs up
-            pass
-
-
-async def ask(pid: int, key: str, by: str, message: dict[str, Any]) -> dict[str, Any]:
-    """The response to a request, however long it takes; empty if the agent ends before it. Errors as for `say`."""
-    async with _attached(pid, key, by) as (reading, writing):
-        writing.write(dumped({"id": 1, **message}))
-        cutter = Cutter()
-        while piece := await reading.read(_PIECE_BYTES):
-            for line, whole in cutter.feed(piece):
-                found = (parsed(line) or {}) if whole else {}
-                if "method" not in found and found.get("id") == 1:
-                    return found
-    return {}
+    """A response or a notification. Errors as for `visiting`."""
+    async with visiting(pid, key, by) as visitor, asyncio.timeout(_SAY_S):
+        visitor.say(message)
+        await visitor.leave()

@@ -56,6 +56,8 @@ SETTLE_S = 1.5
 """How long a turn goes on after an answer that may be the last one."""
 ANSWER_S = 600.0
 """How long a turn goes on while an answer is due."""
+WORKED_S = 10.0
+"""The same once whoever worked at it has stopped without a word; what a tool wrote may come a moment later."""
 _FOREVER = float("inf")
 _RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
@@ -129,6 +131,8 @@ class Hosted:
         self._past: deque[Reached] = deque(maxlen=_PAST)
         self._changed_at = 0.0
         """When something was said the last time, by the loop's clock."""
+        self._worked_at = ""
+        """The last message when a program said that it had stopped working."""
         self._timer: asyncio.TimerHandle | None = None
         self._loading: asyncio.Task[None] | None = None
         self._held: list[tuple[str, bytes]] | None = []
@@ -331,6 +335,9 @@ class Hosted:
     def _goes_on(self, activity: Activity | None) -> None:
         """What a program that works in it says."""
         was = self.status
+        if activity is None and self._activity is not None and self._messages and self._changed_at != -_FOREVER:
+            self._worked_at = self._messages[-1].id
+            self._changed_at = asyncio.get_running_loop().time()
         self._activity, self.summary = activity, with_activity(self.summary, activity)
         self.asking.hear(activity)
         self._host.say(self, shapes.session_uri(self.wire_id), [shapes.activity_changed(self.summary.activity)])
@@ -433,7 +440,7 @@ class Hosted:
             return 0.0
         if self._activity is not None and self._changed_at != -_FOREVER and not self._has_ended(last[0].id):
             return _FOREVER
-        most = SETTLE_S if turns.is_answer(last) else ANSWER_S
+        most = SETTLE_S if turns.is_answer(last) else WORKED_S if last[-1].id == self._worked_at else ANSWER_S
         return self._changed_at + most - asyncio.get_running_loop().time()
 
     def _has_ended(self, turn_id: str) -> bool:

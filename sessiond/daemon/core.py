@@ -8,13 +8,13 @@ import os
 import secrets
 import signal
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
-from sessiond.daemon.agent_host_door import AgentHostDoor
 from sessiond.daemon.garbage import Garbage
 from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
 from sessiond.daemon.memory import give_back
@@ -38,6 +38,10 @@ from sessiond.schema.daemon import (
     StatusResult,
 )
 from sessiond.schema.types import JsonObject
+from sessiond.service.sessions import Service
+
+if TYPE_CHECKING:
+    from sessiond.daemon.agent_host_door import AgentHostDoor
 
 _LOOK_AFTER_S = 5.0
 """How often the socket is checked and idleness is considered."""
@@ -85,20 +89,22 @@ class Daemon:
         self._parts = DaemonParts(fs, where, config, clock)
         self._stopping = asyncio.Event()
         self._server: Server
+        self._service: Service
         self._unix: UnixDoor
         self._no_socket = ""
         """Why it could not be restored the last time; said once."""
         self._token = TokenFile(fs, where)
         self._doors: dict[str, NetworkListeners] = {}
         """By kind: `tcp`, `ws`."""
-        self._agent_host: AgentHostDoor
+        self._agent_host: AgentHostDoor | None = None
+        """Made when windows of VS Code may come."""
         self._upkeep: asyncio.Task[None] | None = None
 
     # Life
 
     async def start(self) -> None:
         """Serve as soon as the journal is read; the index is checked in the background. SessiondError, OSError."""
-        service = await self._parts.open()
+        self._service = service = await self._parts.open()
         self._server = server = Server(
             service,
             self,
@@ -113,7 +119,6 @@ class Daemon:
         self._parts.health.tell_hub = server.announce_hub
         server.greeting = self._parts.health.greeting
         server.settle = self._parts.settle
-        self._agent_host = AgentHostDoor(self._fs, self._where, self._config, self._clock, server, service)
         self._doors = {
             "tcp": tcp_listeners(self._token, self.limits, server),
             "ws": ws_listeners(self._token, self.limits, server, self._config, self.instance),
@@ -122,6 +127,8 @@ class Daemon:
             self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance
         )
         self._unix.open()
+        if self._config.ahp_listen or self._config.ahp_write:
+            self._door_for_windows()
         self._upkeep = asyncio.create_task(self._look_after(), name="upkeep")
         _log.info("version %s, pid %d, data in %s", sessiond.__version__, os.getpid(), self._where.data)
 
@@ -137,7 +144,8 @@ class Daemon:
         self._unix.close()
         for doors in self._doors.values():
             doors.close()
-        await self._agent_host.close()
+        if self._agent_host is not None:
+            await self._agent_host.close()
         await self._server.close(self.limits.shutdown_s / 4)
         await self._parts.close()
         _log.info("stopped")
@@ -148,23 +156,36 @@ class Daemon:
         garbage = Garbage()
         patience = self.limits.daemon_idle_exit_s
         pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
-        await self._agent_host.look_after()
+        self._look_after_windows()
         await asyncio.sleep(pause)
         await asyncio.to_thread(load_the_rest)
         while True:
             in_place = await self._look_after_socket()
-            await self._agent_host.look_after()
+            self._look_after_windows()
             released += self._parts.released()
             if released > _GIVE_BACK_BYTES:
                 released = 0
                 await asyncio.to_thread(give_back)
             garbage.look(alone=not self._server.connections)
-            if self._server.connections or self._parts.unsaved() or self._parts.follows or self._agent_host.stays:
+            if self._server.connections or self._parts.unsaved() or self._parts.follows or self._config.ahp_listen:
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:
                 _log.info("idle for %g s: no clients and nothing to do", patience)
                 self.stop()
             await asyncio.sleep(pause if in_place else min(pause, _TRY_AGAIN_S))
+
+    def _look_after_windows(self) -> None:
+        if self._agent_host is not None:
+            self._agent_host.look_after()
+
+    def _door_for_windows(self) -> AgentHostDoor:
+        if self._agent_host is None:
+            from sessiond.daemon.agent_host_door import AgentHostDoor
+
+            self._agent_host = AgentHostDoor(
+                self._fs, self._where, self._config, self._clock, self._server, self._service, lambda: self._unix.path
+            )
+        return self._agent_host
 
     async def _look_after_socket(self) -> bool:
         try:
@@ -205,7 +226,7 @@ class Daemon:
             socket=self._unix.path,
             tcp=self._doors["tcp"].status(),
             ws=self._doors["ws"].status(),
-            ahp=self._agent_host.status(),
+            ahp=None if self._agent_host is None else self._agent_host.status(),
             stores=sessions.stores,
             open_sessions=sessions.attended,
             dirty_sessions=sessions.dirty,
@@ -234,12 +255,12 @@ class Daemon:
     ) -> Address:
         if write and kind != "ahp":
             raise InvalidParams("write: only for the kind `ahp`; with the others, clients may write", field="write")
-        if kind == "ahp" and (kept := self._agent_host.kept(host, port, write=write)) is not None:
-            return kept
-        host_doors = self._agent_host.writing if write else self._agent_host.reading
-        doors = host_doors if kind == "ahp" else self._doors[kind]
+        if kind == "ahp":
+            address, end = await self._door_for_windows().listen(host, port, write=write)
+            peer.on_closed(end)
+            return address
+        doors = self._doors[kind]
         address, listener = await doors.listen(host, port)
-        if kind != "ahp":
-            self._server.set_token(self._token.token)
+        self._server.set_token(self._token.token)
         peer.on_closed(lambda: doors.close_one(listener))
         return address

@@ -194,8 +194,9 @@ class NetworkListeners:
         name = f"{host or tcp.LOOPBACK}:{port}"
         try:
             listener = await self._opener(host, port)
-        except socket.gaierror as error:
-            raise InvalidParams(f"host: {host!r} is not an address ({error.strerror})", field="host") from None
+        except (socket.gaierror, UnicodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "a part of it is too long, or empty"
+            raise InvalidParams(f"host: {host!r} is not an address ({why})", field="host") from None
         except (OSError, OverflowError) as error:
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
                 hint = "choose another port, or 0 for any free one"

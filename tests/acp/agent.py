@@ -1,7 +1,8 @@
 """An agent for tests, which a recorder runs. It speaks the Agent Client Protocol by rule.
 
-A prompt's words say what it does: `think`, `tool`, `ask` (for permission), `wait` (until it is cancelled or ends), `long`. It
-ends every turn with the last block of the prompt said back, word by word. With `--check` each message is checked against the
+A prompt's words say what it does: `think`, `tool`, `ask` (for permission), `again` (for another one, by the same id), `wait`
+(until it is cancelled or ends), `long`, `silent`; `fail` alone is an error. It ends every other turn with the last block of the
+prompt said back, word by word. With `--check` each message is checked against the
 protocol's own types.
 
     agent.py SESSION [--check] [--can load,resume,list] [--repeats all|nothing|texts|tail|refuse] [--memory FILE] [--heard FILE]
@@ -95,6 +96,9 @@ class Agent:
                     self.out({"id": number, "error": {"code": -32602, "message": f"no session {self.session}"}})
                     continue
                 self.hear(params["prompt"])
+                if params["prompt"][-1]["text"] == "fail":
+                    self.out({"id": number, "error": {"code": -32000, "message": "The model is down."}})
+                    continue
                 reason = self.turn(params["prompt"][-1]["text"])
                 if GIVEN.memory:
                     self.kept[self.session] = self.said[self.session]
@@ -145,10 +149,12 @@ class Agent:
             self.update("tool_call", toolCallId="c1", title="ls", kind="execute", status="pending")
             if "ask" in words:
                 self.ask()
+            if "again" in words:  # with the same id
+                self.text("agent_message_chunk", f"rm: {self.ask('rm')}. ")
             self.update("tool_call_update", toolCallId="c1", status="in_progress", rawInput={"command": "ls"})
             content = [{"type": "content", "content": {"type": "text", "text": "apple.txt"}}]
             self.update("tool_call_update", toolCallId="c1", status="completed", content=content)
-        for word in words:
+        for word in [] if "silent" in words else words:
             self.text("agent_message_chunk", word + " ")
         if "long" in words:
             for n in range(1000):
@@ -159,17 +165,19 @@ class Agent:
             return "cancelled"
         return "end_turn"
 
-    def ask(self) -> None:
+    def ask(self, title: str = "ls") -> str | None:
+        """The option that was chosen."""
         options = [
             {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
             {"optionId": "no", "name": "Reject", "kind": "reject_once"},
         ]
-        params = {"sessionId": self.session, "toolCall": {"toolCallId": "c1", "title": "ls"}, "options": options}
+        params = {"sessionId": self.session, "toolCall": {"toolCallId": "c1", "title": title}, "options": options}
         if CHECKED:
             schema.RequestPermissionRequest.model_validate(params)
         self.out({"id": 900, "method": "session/request_permission", "params": params})
-        while self.read().get("id") != 900:
+        while (answer := self.read()).get("id") != 900:
             pass
+        return answer["result"]["outcome"].get("optionId")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import signal
+import time
 from typing import Any
 
+import pytest
+
+from sessiond.acp import visitor
+from sessiond.acp.acts import QUESTION, fingerprint
 from sessiond.client import Activity, SessionNotFound
 from tests.acp.editor import Editor, Joiner, recorded
 from tests.agent_host.window import Window, by_command
@@ -172,3 +178,169 @@ def test_what_is_said_while_the_agent_works_waits_for_its_turn(shell: Shell) -> 
         window.dispatch(chat, 2, started("Anybody?", "t2"))
         window.until(lambda: "Nobody is here" in json.dumps(window.states[chat]))
     window.close()
+
+
+def question(client: Any, text: str) -> Any:
+    """What the agent asks, once it is this."""
+    wait_until(lambda: (found := activity(client)) is not None and found.text == text and found.question is not None)
+    found = activity(client)
+    assert found is not None
+    return found.question
+
+
+def test_an_answer_is_for_the_question_that_was_shown(shell: Shell) -> None:
+    """An agent may give the next question the id of the last one."""
+    editor = begun(shell)
+    with shell.client() as client:
+        running = editor.prompt("tool ask again")
+        number = editor.asked()
+        first = question(client, "ls")
+        editor.choose(number, "yes")
+        second = question(client, "rm")
+        assert second.id != first.id
+        assert not client.session("acp-s1").answer(first.id, "yes")
+        assert client.session("acp-s1").answer(second.id, "no")
+        editor.until(running)
+        assert "rm: no. " in editor.said
+    editor.end()
+
+
+def test_an_answer_that_is_late_permits_nothing_else(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reaches the agent's process when another question has the id already."""
+    monkeypatch.setenv("SESSIOND_HOME", str(shell.path))
+    editor = begun(shell)
+    with shell.client() as client:
+        running = editor.prompt("tool ask again")
+        number = editor.asked()
+        question(client, "ls")
+        editor.choose(number, "yes")
+        question(client, "rm")
+        shown = fingerprint({"sessionId": "s1", "toolCall": {"toolCallId": "c1", "title": "ls"}, "options": []})
+        yes = {"outcome": {"outcome": "selected", "optionId": "yes"}}
+        late = {"id": number, "result": yes, "_meta": {QUESTION: shown}}
+        asyncio.run(visitor.say(host_of(shell), "s1", "test", late))
+        assert doing(client) == "waiting"
+        editor.choose(number, "no")
+        editor.until(running)
+        assert "rm: no. " in editor.said
+    editor.end()
+
+
+def host_of(shell: Shell) -> int:
+    """The process that has the agent."""
+    (door,) = (shell.path / "run" / "acp").glob("*.sock")
+    return int(door.stem)
+
+
+def test_many_messages_are_answered_in_their_order(shell: Shell) -> None:
+    """More than may visit an agent at a time, while it works for its editor."""
+    editor = begun(shell)
+    editor.follow()
+    editor.until(editor.prompt("one"))
+    window, chat = opened(shell)
+    running = editor.prompt("wait")
+    editor.texts("agent_message_chunk", "wait ")
+    asked = [f"q{number} x" for number in range(40)]
+    for number, text in enumerate(asked):
+        window.dispatch(chat, number + 1, started(text, f"t{number}"))
+    with shell.client() as client:
+        wait_until(lambda: len([one for one in client.session("acp-s1").messages() if one.role == "user"]) == 42)
+        editor.cancel()
+        editor.until(running)
+        wait_until(lambda: client.session("acp-s1").messages()[-1].text == "q39 x ", deadline_s=60)
+        said = [one.text.strip() for one in client.session("acp-s1").messages() if one.role == "assistant"]
+        assert said[2:] == asked
+    window.close()
+    editor.end()
+
+
+def test_what_was_removed_meanwhile_is_not_obeyed(shell: Shell) -> None:
+    editor = begun(shell)
+    editor.until(editor.prompt("one"))
+    window, chat = opened(shell)
+    with shell.client() as client:
+        running = editor.prompt("wait")
+        wait_until(lambda: client.session("acp-s1").messages()[-1].text == "wait ")
+        window.dispatch(chat, 1, started("delete everything", "t1"))
+        wait_until(lambda: client.session("acp-s1").messages()[-1].text == "delete everything")
+        seq = client.session("acp-s1").messages()[-1].seq
+        time.sleep(1)  # it would be at the agent's process by now
+        client.session("acp-s1").truncate(seq - 1)
+        editor.cancel()
+        editor.until(running)
+        window.dispatch(chat, 2, started("two", "t2"))
+        wait_until(lambda: client.session("acp-s1").messages()[-1].text == "two ")
+    window.close()
+    editor.end()
+    assert [one.text.strip() for one in recorded(shell)] == ["one", "one", "wait", "wait", "two", "two"]
+
+
+def test_stop_stops_what_it_means(shell: Shell) -> None:
+    """At once after a message, in the middle of a turn, and while the agent asks."""
+    editor = begun(shell)
+    editor.follow()
+    editor.until(editor.prompt("one"))
+    window, chat = opened(shell)
+    with shell.client() as client:
+        for number in range(6):
+            window.dispatch(chat, 3 * number + 1, started(f"wait {number}", f"t{number}"))
+            if number % 2:
+                editor.texts("agent_message_chunk", f"{number} ")
+            cancelled = {"type": "chat/turnCancelled", "turnId": f"t{number}", "duration": 5}
+            window.dispatch(chat, 3 * number + 2, cancelled)
+            window.dispatch(chat, 3 * number + 3, started(f"then {number}", f"u{number}"))
+            wait_until(lambda number=number: client.session("acp-s1").messages()[-1].text == f"then {number} ")
+        window.dispatch(chat, 50, started("tool ask", "t9"))
+        question(client, "ls")
+        window.dispatch(chat, 51, {"type": "chat/turnCancelled", "turnId": "t9", "duration": 5})
+        wait_until(lambda: doing(client) == "idle")
+        assert editor.first(lambda message: message.get("method") == "$/cancel_request")["params"] == {"requestId": 900}
+    window.close()
+    editor.end()
+
+
+def test_an_error_of_the_agent_is_said(shell: Shell) -> None:
+    """Also where it says nothing at all, the turn ends for windows."""
+    editor = begun(shell)
+    editor.until(editor.prompt("one"))
+    window, chat = opened(shell)
+    window.dispatch(chat, 1, started("fail", "t1"))
+    window.until(lambda: "The model is down." in json.dumps(window.states[chat]))
+    window.until(lambda: "activeTurn" not in window.states[chat])
+    window.dispatch(chat, 2, started("silent", "t2"))
+    window.until(lambda: "silent" in window.words(chat) and "activeTurn" not in window.states[chat])
+    window.close()
+    editor.end()
+    assert [one.status for one in recorded(shell) if one.text == "The model is down."] == ["error"]
+
+
+def test_a_daemon_that_cannot_start_for_a_while(shell: Shell) -> None:
+    """When it can again, what the agent does and asks is known again, and it answers."""
+    editor = begun(shell)
+    editor.until(editor.prompt("one"))
+    with shell.client() as client:
+        running = editor.prompt("tool ask wait")
+        asked = question(client, "ls")
+        settings = shell.path / "config" / "config.toml"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text("[nonsense\n")
+        os.kill(shell.pid(), signal.SIGKILL)
+        time.sleep(3)
+        settings.write_text("")
+    with shell.client() as client:
+        again = question(client, "ls")
+        assert again.id != asked.id
+        assert client.session("acp-s1").answer(again.id, "yes")
+        wait_until(lambda: doing(client) == "working")
+        os.kill(shell.pid(), signal.SIGKILL)
+    with shell.client() as client:
+        wait_until(lambda: doing(client) == "working")
+        editor.cancel()
+        editor.until(running)
+        wait_until(lambda: doing(client) == "idle")
+        wait_until(lambda: client.session("acp-s1").info().attached > 0)
+        window, chat = opened(shell)
+        window.dispatch(chat, 1, started("two", "t1"))
+        window.until(lambda: "two \n" in window.words(chat) + "\n")
+        window.close()
+    editor.end()

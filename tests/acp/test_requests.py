@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from typing import Any
@@ -76,11 +77,19 @@ class Recorded:
     async def activity(self, state: str, *, waiting_for: str | None, text: str | None) -> None:
         self.said.append((state, waiting_for, text))
 
+    async def ask(self, text: str, **more: Any) -> Any:
+        """Nobody answers."""
+        self.said.append(("asks", None, text))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.said.append(("withdrawn", None, text))
+
 
 async def test_a_question_with_too_many_options_waits_for_the_editor() -> None:
     """Nobody else is asked, but all see that it waits."""
     recorded: Any = Recorded()
-    doing = Doing(0, lambda key: recorded)
+    doing = Doing(0, lambda key: recorded, lambda: 1)
     options = [{"optionId": f"o{number}", "name": "An option"} for number in range(21)]
     doing.heed(Begun(key="a", request="1"))
     doing.heed(Begun(key="a", request="1", asked={"toolCall": {"title": "ls"}, "options": options}))
@@ -90,3 +99,16 @@ async def test_a_question_with_too_many_options_waits_for_the_editor() -> None:
     doing.heed(Over(key="a", request="1", question=False))
     await doing.tell()
     assert recorded.said == [("waiting", "permission", "ls"), ("working", None, None), ("idle", None, None)]
+
+
+async def test_another_question_with_the_same_id_is_asked() -> None:
+    """Also if the agent asks it before the first one is over."""
+    recorded: Any = Recorded()
+    doing = Doing(0, lambda key: recorded, lambda: 1)
+    options = [{"optionId": "yes", "name": "Allow"}]
+    for title in ("ls", "rm"):
+        doing.heed(Begun(key="a", request="1", asked={"toolCall": {"title": title}, "options": options}))
+        await doing.tell()
+        await asyncio.sleep(0)
+    assert recorded.said == [("asks", None, "ls"), ("withdrawn", None, "ls"), ("asks", None, "rm")]
+    doing.close()

@@ -145,3 +145,31 @@ def test_a_client_that_asks_for_the_same_gets_it(home: Home, port: int) -> None:
     other.close()
     assert listeners(client) == [there]
     assert rows(there) == []
+
+
+def test_an_odd_address_harms_no_other(home: Home) -> None:
+    """A name with a part that is too long cannot even be looked up; the daemon's own socket is looked after all the same."""
+    client = configure(home, f"{'x' * 64}.example:8714", "socket")
+    (there,) = listeners(client)
+    assert rows(there) == []
+    (problem,) = status(client)["problems"]
+    assert "is not an address" in problem
+    home.socket_path.unlink()
+    wait_until(home.socket_path.exists)
+    refused = client.fails("daemon/listen", kind="ahp", host=f"{'x' * 64}.example")
+    assert "is not an address" in refused["message"]
+
+
+def test_a_client_that_asks_at_once_gets_the_same(home: Home, port: int) -> None:
+    """Before the daemon has come to listen by itself, and by another name for it."""
+    client = configure(home, str(port))
+    assert client.call("daemon/listen", kind="ahp", port=port)["port"] == port
+    assert home.client().call("daemon/listen", kind="ahp", host="localhost", port=port)["port"] == port
+    assert len(listeners(client)) == 1
+    refused = client.fails("daemon/listen", kind="ahp", port=port, write=True)
+    assert "by [ahp] in" in refused["message"]
+
+
+def test_a_right_without_a_place_is_said_to_do_nothing(home: Home) -> None:
+    client = configure(home, more="write = true\n")
+    assert status(client)["problems"] == ["write = true under [ahp] does nothing without listen"]

@@ -151,7 +151,7 @@ def test_imports_of_the_relay():
 
 def test_imports_of_a_daemon_that_a_client_starts(tmp_path):
     """It loads neither what the command line needs, nor importers, nor what speaks LSP, searches or makes backups, before somebody
-    asks for it; and of our own modules, each of which costs a quarter of a millisecond, no more than 165.
+    asks for it; and of our own modules, each of which costs a quarter of a millisecond, no more than 167.
     """
     code = (
         "import sys; sys.argv = ['sessiond', 'serve', '--ready-fd', '-1']\n"
@@ -167,7 +167,7 @@ def test_imports_of_a_daemon_that_a_client_starts(tmp_path):
         "click", "rich", "pygls", "lsprotocol", "sessiond.importers.registry", "tomllib", "watchfiles", "difflib", "json",
         "sessiond.daemon.backup", "sessiond.index.search", "sessiond.index.regex", "sessiond.index.semantic",
     }  # fmt: skip
-    assert sum(name.startswith("sessiond") for name in loaded) <= 166
+    assert sum(name.startswith("sessiond") for name in loaded) <= 167
 
 
 @pytest.mark.skipif(not can_trace(), reason="no strace, or it may not trace here")

@@ -36,9 +36,15 @@ class Link:
         self.attempts = attempts
         self.closed = False
         self._connection: Connection | None = None
+        self._made = 0
         self._dialing = asyncio.Lock()
         self.feeds: WeakSet[Closable] = WeakSet()
         forks.keep(self, Link._forked)
+
+    @property
+    def number(self) -> int:
+        """Of its connection, from 1; that of the next one once it has ended."""
+        return self._made + (self._connection is None or self._connection.ended is not None)
 
     async def reach(self) -> None:
         """Connect now. DaemonUnreachable, Unauthorized."""
@@ -135,6 +141,7 @@ class Link:
             if self._connection is None or self._connection.ended is not None:
                 made = await Connection.to(self.target, self.name, patience)
                 self._connection = made
+                self._made += 1
                 if self.closed:  # by another task meanwhile
                     self._drop(made)
                     raise closed()
