@@ -153,7 +153,7 @@ export interface AskResult {
   text?: string
 }
 
-/** Sent to one connection that opened the session with `answers: true`: somebody who brings no model said this, and waits for its answer. */
+/** Sent to one connection that opened the session with `answers: true`: somebody who brings no model said this, and waits for its answer. What was asked of one that has left is asked of the next one, even before its `session/open` is answered. So after a lost connection the same message may be asked for again. */
 export interface Asked {
   sessionId: string
   messageId: string

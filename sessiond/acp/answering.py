@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
+from collections.abc import Set
 from typing import Any
 
 from sessiond.acp import visitor
@@ -29,7 +30,7 @@ from sessiond.client.aio.feed import AsyncChanges
 from sessiond.client.aio.session import AsyncSession
 from sessiond.client.types import NewMessage
 from sessiond.endpoint import NoHome
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, SessionNotFound
 
 _NEWEST = 200
 """The message that the agent is asked to answer is among the last ones."""
@@ -39,18 +40,21 @@ _BY = "sessiond"
 
 
 class Answering:
-    """Of one connection. `pid`: of the process that has the agent."""
+    """Of one connection. `pid`: of the process that has the agent. `given`: messages that the agent was given already, by this
+    recorder or one before it; it may grow.
+    """
 
-    def __init__(self, pid: int, doing: Doing) -> None:
+    def __init__(self, pid: int, doing: Doing, given: Set[str]) -> None:
         self._pid = pid
         self._doing = doing
+        self._given = given
         self._conversations: dict[str, _Conversation] = {}
         """By the agent's id of a session."""
 
     def follow(self, key: str, session: AsyncSession) -> None:
         """Answer in a session, from now on."""
         if key not in self._conversations:
-            self._conversations[key] = _Conversation(self._pid, key, session, self._doing)
+            self._conversations[key] = _Conversation(self._pid, key, session, self._doing, self._given)
 
     def close(self) -> None:
         """The connection has ended."""
@@ -61,13 +65,16 @@ class Answering:
 class _Conversation:
     """One session. Two tasks: one hears what is asked, one has it answered."""
 
-    def __init__(self, pid: int, key: str, session: AsyncSession, doing: Doing) -> None:
+    def __init__(self, pid: int, key: str, session: AsyncSession, doing: Doing, given: Set[str]) -> None:
         self._pid = pid
         self._key = key
         self._session = session
         self._doing = doing
+        self._given = given
         self._waiting: deque[str] = deque()
         """Ids of messages."""
+        self._known: set[str] = set()
+        """All that were asked: after a lost connection one may be asked once more."""
         self._news = asyncio.Event()
         self._next: str | None = None
         """The message that will be a prompt in a moment, unless a Stop comes."""
@@ -106,8 +113,10 @@ class _Conversation:
 
     async def _hear(self, change: Any) -> None:
         if isinstance(change, Asked):
-            self._waiting.append(change.message_id)
-            self._news.set()
+            if change.message_id not in self._known | self._given:
+                self._known.add(change.message_id)
+                self._waiting.append(change.message_id)
+                self._news.set()
         elif isinstance(change, Interrupted):
             await self._stop()
 
@@ -129,6 +138,7 @@ class _Conversation:
     # What is answered
 
     async def _answer(self) -> None:
+        pause = _PAUSE_S
         while True:
             while not self._waiting:
                 self._news.clear()
@@ -139,8 +149,18 @@ class _Conversation:
             message_id = self._next = self._waiting.popleft()
             try:
                 await self._prompt(message_id)
-            except (SessiondError, NoHome, OSError, TimeoutError) as error:
+                pause = _PAUSE_S
+            except SessionNotFound as error:
                 self._complain(f"{message_id} is not answered", error)
+            except (SessiondError, NoHome, OSError, TimeoutError) as error:
+                if self._next != message_id:  # the agent may have it
+                    self._complain(f"{message_id} is not answered", error)
+                    continue
+                self._complain(f"{message_id} is not answered yet", error)
+                self._next = None
+                self._waiting.appendleft(message_id)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     async def _prompt(self, message_id: str) -> None:
         found = await self._session.messages(last=_NEWEST)
@@ -152,6 +172,7 @@ class _Conversation:
         async with visitor.visiting(self._pid, self._key, _BY) as mine:
             await self._doing.begin(self._key, self._session)
             if self._next != message_id:
+                await self._doing.tell()
                 return
             self._next, self._visitor = None, mine
             try:

@@ -167,11 +167,8 @@ class Doing:
                 await self._bring(request[0], question, answered.choice, answered.client)
         except (DaemonUnreachable, Indeterminate):
             self._forget(request, question)  # asked again the next time
-        except (
-            NoHome,
-            OSError,
-            TimeoutError,
-        ) as error:  # the answer did not get there: somebody has to give it once more
+        except (NoHome, OSError, TimeoutError) as error:
+            # The answer did not get there: somebody has to give it once more.
             print(f"permission in {request[0]}: {error}", file=sys.stderr, flush=True)
             self._forget(request, question)
         except SessiondError as error:

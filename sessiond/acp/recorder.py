@@ -23,7 +23,7 @@ from sessiond.acp.answering import Answering
 from sessiond.acp.deliver import LATER, Deliverer
 from sessiond.acp.doing import Doing
 from sessiond.acp.spool import AGENT, EDITOR, END, HEAD, SpoolReader, head_of, is_locked, locked, waiting
-from sessiond.acp.steps import Begun, Grew, Over, Step
+from sessiond.acp.steps import Begun, Grew, Over, Said, Step
 from sessiond.acp.talk import Talk
 from sessiond.client import aconnect
 from sessiond.client.aio.client import AsyncSessiond
@@ -60,6 +60,8 @@ class Recorder:
         self._at = 0
         self._client: AsyncSessiond | None = None
         self._deliverer: Deliverer | None = None
+        self._given: set[str] = set()
+        """Messages of the session that the agent was given as prompts."""
 
     async def run(self) -> None:
         """Until the connection has ended and everything is durable. _Unreachable."""
@@ -89,7 +91,7 @@ class Recorder:
                 if self._over is None:
                     pid = head.get("pid", 0)
                     self._doing = Doing(pid, self._session, self._connection)
-                    self._answering = Answering(pid, self._doing)
+                    self._answering = Answering(pid, self._doing, self._given)
             elif kind in (EDITOR, AGENT) and self._talk is not None:
                 yield from self._talk.feed(kind, at, data)
             elif kind == END:
@@ -115,6 +117,8 @@ class Recorder:
 
     async def _deliver(self, steps: Iterator[Step]) -> None:
         for step in together(steps):
+            if isinstance(step, Said) and step.there and step.message.id is not None:
+                self._given.add(step.message.id)
             if not isinstance(step, Begun | Over):
                 await self._again(step)
             elif self._doing is not None:

@@ -71,7 +71,8 @@ class Resync(Wire):
 
 class Asked(Wire):
     """Sent to one connection that opened the session with `answers: true`: somebody who brings no model said this, and waits for
-    its answer.
+    its answer. What was asked of one that has left is asked of the next one, even before its `session/open` is answered. So after
+    a lost connection the same message may be asked for again.
     """
 
     session_id: str

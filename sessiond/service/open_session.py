@@ -37,6 +37,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import takewhile
 from typing import Protocol, TypeVar
 
 from sessiond.errors import BadFile, SessiondError, SessionNotFound, TooLarge, Unavailable
@@ -57,6 +58,7 @@ from sessiond.store.port import OutsideChange, SavedSession, Store, Stored
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 512
+_MOST_UNANSWERED = 100
 _OVERTAKEN = 64
 """How many plans in a row others may overtake before the caller is told."""
 
@@ -459,9 +461,19 @@ class OpenSession(SessionFiles):
     # Who has it open
 
     def attach(self, peer: Peer, *, answers: bool = False) -> None:
-        """The peer hears of every later change."""
+        """The peer hears of every later change. `answers`: and is asked for what one that left was asked for."""
         self.audience.attach(peer, self.there.seq, answers=answers)
+        if answers:
+            self.audience.ask_again(self._unanswered())
         self._around.attached(self, peer)
+
+    def _unanswered(self) -> list[str]:
+        """Ids of what users said at its end."""
+        try:
+            newest = self.there.messages(max(0, len(self.there) - _MOST_UNANSWERED))
+        except Absent:  # it is longer than what was read of it so far
+            return []
+        return [one.id for one in takewhile(lambda one: one.role == "user", reversed(newest))][::-1]
 
     def detach(self, peer: Peer) -> bool:
         was = self.audience.detach(peer)

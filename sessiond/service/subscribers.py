@@ -61,6 +61,9 @@ class EarlyReply(Protocol):
         """
 
 
+_MOST_ASKED = 1000
+
+
 class _Attached:
     __slots__ = ("answers", "asked", "lagging", "peer", "since")
 
@@ -81,6 +84,8 @@ class Subscribers:
     def __init__(self, wire_id: str) -> None:
         self.wire_id = wire_id
         self._attached: dict[int, _Attached] = {}
+        self._asked: dict[str, int] = {}
+        """Messages that somebody was asked to answer -> the peer's id; the newest."""
 
     def __len__(self) -> int:
         return len(self._attached)
@@ -104,11 +109,22 @@ class Subscribers:
         for one in answering[-1:]:
             if one.asked != message_id:
                 one.asked = message_id
+                self._asked[message_id] = one.peer.id
+                if len(self._asked) > _MOST_ASKED:
+                    del self._asked[next(iter(self._asked))]
                 one.peer.notify_owed("session/asked", _encode(Asked(session_id=self.wire_id, message_id=message_id)))
         return bool(answering)
 
+    def ask_again(self, unanswered: Iterable[str]) -> None:
+        """Of these messages, those that were asked of a peer that has left. Somebody has come who answers."""
+        for message_id in unanswered:
+            left = self._asked.get(message_id)
+            if left is not None and (left not in self._attached or self._attached[left].peer.closed):
+                self.ask(message_id)
+
     def interrupt(self) -> bool:
         """Ask all that answer to stop. Returns whether there is one."""
+        self._asked.clear()
         answering = self._answering()
         for one in answering:
             one.peer.notify_owed("session/interrupted", _encode(Interrupted(session_id=self.wire_id)))

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import time
 from typing import Any
 
@@ -297,6 +298,46 @@ def test_stop_stops_what_it_means(shell: Shell) -> None:
         assert editor.first(lambda message: message.get("method") == "$/cancel_request")["params"] == {"requestId": 900}
     window.close()
     editor.end()
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_recorder_that_is_killed(shell: Shell, given: bool) -> None:
+    """The next one brings the agent what waits, and does not bring it twice what it has already."""
+    editor = begun(shell)
+    editor.follow()
+    editor.until(editor.prompt("one"))
+    window, chat = opened(shell)
+    with shell.client() as client:
+        if given:
+            window.dispatch(chat, 1, started("silent wait", "t1"))
+            wait_until(lambda: doing(client) == "working")
+            editor.texts("user_message_chunk", "silent wait")
+        else:
+            running = editor.prompt("wait")
+            wait_until(lambda: client.session("acp-s1").messages()[-1].text == "wait ")
+            window.dispatch(chat, 1, started("two", "t1"))
+            wait_until(lambda: "two" in [one.text for one in client.session("acp-s1").messages()])
+            time.sleep(0.5)  # it has heard of it
+        wait_until(lambda: doing(client) == "working")
+        found = subprocess.run(
+            ["pgrep", "-f", f"sessiond.acp.recorder {shell.data}/acp"], capture_output=True, check=True
+        )
+        for pid in found.stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+        wait_until(lambda: doing(client) == "idle")
+        editor.cancel()  # there is something to record again, so the next one begins
+        if not given:
+            editor.until(running)
+            wait_until(lambda: client.session("acp-s1").messages()[-1].text == "two ")
+        wait_until(lambda: client.session("acp-s1").info().attached > 1)
+        window.dispatch(chat, 2, started("three", "t2"))
+        wait_until(lambda: client.session("acp-s1").messages()[-1].text == "three ")
+    window.close()
+    editor.end()
+    said = [one.text for one in recorded(shell) if one.role == "user"]
+    answered = [one.text.strip() for one in recorded(shell) if one.role == "assistant"]
+    assert said == (["one", "silent wait", "three"] if given else ["one", "wait", "two", "three"])
+    assert answered == (["one", "three"] if given else ["one", "wait", "two", "three"])
 
 
 def test_an_error_of_the_agent_is_said(shell: Shell) -> None:

@@ -5235,4 +5235,25 @@ MUTATIONS = [
         "False",
         ("tests/cli/test_setup_agent_host.py", "-k", "another_form"),
     ),
+    Planted(
+        "message that waits is lost with whoever was asked",
+        "service/open_session.py::OpenSession.attach",
+        "self.audience.ask_again(self._unanswered())",
+        "pass",
+        ("tests/acp/test_doing.py", "-k", "recorder_that_is_killed"),
+    ),
+    Planted(
+        "agent is given a message again by the next recorder",
+        "acp/answering.py::_Conversation._hear",
+        "self._known | self._given",
+        "self._known",
+        ("tests/acp/test_doing.py", "-k", "recorder_that_is_killed and True"),
+    ),
+    Planted(
+        "message that was stopped is asked of the next who comes",
+        "service/subscribers.py::Subscribers.interrupt",
+        "self._asked.clear()",
+        "pass",
+        ("tests/service/test_subscribers.py", "-k", "was_stopped"),
+    ),
 ]

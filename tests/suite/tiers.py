@@ -85,6 +85,8 @@ TABLE: dict[str, Tier] = {
     "tests/cli/test_hook.py": _R,
     "tests/cli/test_repair.py": _A,
     "tests/cli/test_search_command.py::test_when_there_are_colours": _A,
+    "tests/cli/test_setup_agent_host.py": _A,
+    "tests/cli/test_setup_agent_host.py::test_they_are_added_once": _R,
     "tests/cli/test_setup_command.py": _A,
     "tests/cli/test_stats_command.py": _A,
     "tests/clients": _A,
