@@ -344,9 +344,11 @@ def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: 
 
     InvalidParams (a flag or the environment sets it, or the file must be edited by hand), ConfigError, OSError.
     """
-    setters = {"flag": "a flag of the daemon", "environment": SETTINGS[name].variable}
-    if (setter := setters.get(config.sources[name])) is not None:
-        raise InvalidParams(f"{name} is set by {setter}", hint=f"unset {setter}, and try again")
+    if config.sources[name] == "flag":
+        raise InvalidParams(f"{name} is set by a flag of the daemon", hint="start it without that flag")
+    if config.sources[name] == "environment":
+        variable = SETTINGS[name].variable
+        raise InvalidParams(f"{name} is set by {variable}", hint=f"unset {variable}, and try again")
     file = config.file
     text = _read(fs, file)
     before = _parse(file, text)

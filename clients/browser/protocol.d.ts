@@ -80,7 +80,7 @@ export interface AgentHostAddress {
   tokenFile?: string
 }
 
-/** Of what windows of VS Code see, which speak the Agent Host Protocol. */
+/** The agent host, which shows sessions to windows of VS Code (Agent Host Protocol). */
 export interface AgentHostStatus {
   listeners: Array<AgentHostAddress>
   /** Why the daemon does not listen where `[ahp] listen` in `config.toml` says; it tries again. */

@@ -101,7 +101,7 @@ QUESTION = "sessiond.question"
 
 
 def fingerprint(params: Any) -> str:
-    """Of what an agent asks."""
+    """A digest of a question's params: the same for the same question, whatever its id."""
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:32]
 
 

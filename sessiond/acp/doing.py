@@ -49,7 +49,7 @@ class _Question(NamedTuple):
     """Empty: only the editor can answer."""
     call: str | None
     fingerprint: str
-    """Of what the agent asked."""
+    """Identifies what the agent asked, whatever id it gave it."""
 
 
 class Doing:
@@ -95,7 +95,7 @@ class Doing:
                 del self._questions[request]
 
     def _withdraw(self) -> None:
-        """What is asked elsewhere, and is not a question of the agent any more; another one may have its id."""
+        """Withdraw every question that the agent has stopped asking. Another one may have its id by now."""
         for request, (question, asking) in [*self._asks.items()]:
             if self._questions.get(request) is not question:
                 asking.cancel()
@@ -103,7 +103,7 @@ class Doing:
 
     @property
     def restless(self) -> bool:
-        """Whether there is something that the daemon may not know, or forget."""
+        """Whether there is something that the daemon may not know yet, or may have forgotten."""
         return bool(self._prompts or self._questions) or any(state != _IDLE for state, _ in self._said.values())
 
     def runs(self, key: str) -> bool:
@@ -116,8 +116,8 @@ class Doing:
             await self._changed.wait()
 
     async def begin(self, key: str, session: AsyncSession) -> None:
-        """A prompt follows. Said at once, because a turn in which nothing is said may be over before it could be told, and windows
-        would wait for its answer. SessiondError.
+        """Tell the daemon of a prompt before it is given. A turn without a word may end before `tell` runs, and windows would go on
+        waiting for its answer. SessiondError.
         """
         await session.activity("working")
         self._said[key] = ("working", None), self._connection()

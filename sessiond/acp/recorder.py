@@ -36,7 +36,7 @@ PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 LEAVE_S = 10.0
 """How long to try to reach a daemon once the connection has ended, and to wait for what an earlier connection left."""
 _LOOK_S = 2.0
-"""How often it is looked whether the daemon still knows what goes on."""
+"""How often to check whether the daemon still knows what goes on."""
 POLL_S = 0.02
 
 

@@ -10,8 +10,8 @@ client 0. Others join one session each.
     other requests (files, terminals)   to the editor only, whose machine and buffers are meant
     a prompt                            to the agent, and as `user_message_chunk` to all others; while a turn of another client
                                         runs, it waits for the end of that turn
-    a cancel                            to the agent; prompts of the same client that wait are over as cancelled, and if it is not
-                                        the editor's, the session's questions are answered so, as the protocol wants it
+    a cancel                            to the agent; prompts of the same client that wait end as cancelled, and unless it is
+                                        the editor's, so do the session's questions, which the protocol demands
 
 The editor's own prompts during its own turn pass as they did before anybody joined: some agents take them in.
 
@@ -233,10 +233,7 @@ class Sharing:
         reason = mapped(message.get("result")).get("stopReason")
         yield from self._tell(key, client, {"sessionUpdate": "turn_complete", "stopReason": reason}, aware=True)
         if not turn.running:  # what was asked in it needs no answer any more
-            over = [
-                one for one, asked in self._questions.items() if mapped(asked.get("params")).get("sessionId") == key
-            ]
-            for one in over:
+            for one in self._questions_of(key):
                 question = self._questions.pop(one)
                 for visitor in self._in(key):
                     yield To(visitor, dumped({"method": CANCELLED, "params": {"requestId": question.get("id")}}))
@@ -258,11 +255,15 @@ class Sharing:
                 yield self._to(client, dumped({"id": one.get("id"), "result": {"stopReason": "cancelled"}}))
         yield Pass(line)
         if client != EDITOR:  # an editor that cancels answers them itself
-            for number in [one for one, asked in self._questions.items() if _key_of(asked) == key]:
+            for number in self._questions_of(key):
                 cancelled = {"id": self._questions[number].get("id"), "result": {"outcome": {"outcome": "cancelled"}}}
                 yield from self._reply(client, Line(dumped(cancelled)), cancelled)
 
     # Questions
+
+    def _questions_of(self, key: Any) -> list[str]:
+        """The open questions of a session, by their keys in `_questions`."""
+        return [one for one, asked in self._questions.items() if mapped(asked.get("params")).get("sessionId") == key]
 
     def _reply(self, client: int, line: Line, message: dict[str, Any]) -> Passing:
         """Somebody answers the agent: the first answer to a question counts."""
@@ -309,7 +310,7 @@ class Sharing:
         there = [{**self._editor, "role": "controller"}] if self._editor is not None else []
         there += [self._clients[one].shown for one in self._in(key)]
         self._clients[client] = _Client(key, about, "observer" if role == "observer" else "controller", aware)
-        asked = [one for one in self._questions.values() if mapped(one.get("params")).get("sessionId") == key]
+        asked = [self._questions[one] for one in self._questions_of(key)]
         turn = self._turns.get(key)
         running = turn is not None and bool(turn.running)
         return {"opened": self.opened[key], "questions": asked, "clients": there, "running": running}
@@ -360,10 +361,6 @@ class Sharing:
         self._asked[identity(number)] = (client, message)
         if len(self._asked) > PENDING:
             del self._asked[next(iter(self._asked))]
-
-
-def _key_of(question: dict[str, Any]) -> Any:
-    return mapped(question.get("params")).get("sessionId")
 
 
 def _refused(message: dict[str, Any], code: int, why: str) -> bytes:

@@ -38,7 +38,7 @@ class Said(Step, frozen=True, kw_only=True):
 
     message: NewMessage
     there: bool = False
-    """It is in the session already; if not any more, it was removed there."""
+    """The session has it already. If it is missing there, somebody removed it."""
 
 
 class Grew(Step, frozen=True, kw_only=True):

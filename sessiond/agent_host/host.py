@@ -455,6 +455,6 @@ def _about(hosted: Hosted) -> list[Action]:
 
 
 def _seen(load: asyncio.Task[Hosted]) -> None:
-    """All windows that waited for it may have gone meanwhile, and what went wrong is theirs to know."""
+    """Mark its error as seen: the windows that waited for it may all have left."""
     if not load.cancelled():
         load.exception()

@@ -57,7 +57,7 @@ SETTLE_S = 1.5
 ANSWER_S = 600.0
 """How long a turn goes on while an answer is due."""
 WORKED_S = 10.0
-"""The same once whoever worked at it has stopped without a word; what a tool wrote may come a moment later."""
+"""The same once a program has stopped working without an answer. What its tool wrote may arrive a moment later."""
 _FOREVER = float("inf")
 _RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0

@@ -14,13 +14,14 @@ from sessiond import config as configuration
 from sessiond.cli.client import connect
 from sessiond.cli.output import note
 from sessiond.cli.settings import replace
+from sessiond.client.daemon_types import Status
 from sessiond.endpoint import agent_host_socket, places, prepare_socket_path, read_endpoint, user_home
 from sessiond.errors import DaemonUnreachable, SessiondError
 from sessiond.fs import RealFileSystem
 from sessiond.settings import SETTINGS, SOCKET
 
 _PORT = 8714
-"""For what takes an address: any free one would do."""
+"""An example, for windows that take an address."""
 _OPTION = "agent-host-bridge-path"
 _OLD_OPTION = re.compile(r"agent-host-bridge-\S+")
 _WITHOUT_COMMENTS = re.compile(r"(^|\s)#.*")
@@ -48,18 +49,17 @@ vscode-option:
 
 
 def run(*, write: bool) -> int:
-    """Print the lines and what of VS Code is here, or add them for what is here. The exit code. SessiondError, OSError."""
+    """Print the lines and which windows are here, or add the lines for those. The exit code. SessiondError, OSError."""
     return _write() if write else _print()
 
 
 def _print() -> int:
-    where, option = places(), _option()
+    where, option = places(), _option(_running())
     print(
         _LINES.format(
             config=where.config + "/config.toml",
             code_server="found" if has_code_server(os.environ) else "not found",
             yaml=code_server_file(os.environ),
-            option=option,
             words=shlex.quote(f"--{option}"),
             quoted=json.dumps(option, ensure_ascii=False),
             desktop=_named([name for name in ("code", "code-insiders") if shutil.which(name)]),
@@ -82,13 +82,14 @@ def _write() -> int:
         print(f"{config.file} already has it")
     else:
         print(f"{SETTINGS['ahp.listen'].variable} already says so, for daemons that are started with it")
+    status = _running()
     try:
         if has_code_server(os.environ):
-            _write_code_server(code_server_file(os.environ), _option())
+            _write_code_server(code_server_file(os.environ), _option(status))
         else:
             note("code-server was not found here; `sessiond setup vscode --agent-host` prints what other windows need")
-    finally:  # what is done needs this in any case
-        if not _listens():
+    finally:  # config.toml has changed by now, whatever became of code-server's file
+        if status is not None and _listening(status) is None:
             note("the daemon does not listen there yet: run `sessiond stop`; the next command starts it again")
         if not config.ahp_write:
             note("windows will read; so that they may also write, set write = true under [ahp]")
@@ -124,8 +125,9 @@ def _is_plain(text: str) -> bool:
     return all(one[0].isspace() or _MEMBER.match(one) for one in lines) and not (lines and lines[0][0].isspace())
 
 
-def _option() -> str:
-    return f"{_OPTION}={_listening() or _socket()}"
+def _option(status: Status | None) -> str:
+    """`status`: of the daemon, if one runs."""
+    return f"{_OPTION}={(status and _listening(status)) or _socket()}"
 
 
 def _socket() -> str:
@@ -138,24 +140,19 @@ def _socket() -> str:
         raise SessiondError(str(error.strerror), hint="set XDG_RUNTIME_DIR to a short private folder") from None
 
 
-def _listening() -> str | None:
-    """The socket of the daemon that runs."""
+def _running() -> Status | None:
+    """Of the daemon, if one runs."""
     try:
         with connect(start=False) as client:
-            status = client.status()
+            return client.status()
     except DaemonUnreachable:
         return None
+
+
+def _listening(status: Status) -> str | None:
+    """The socket for windows, if the daemon listens there."""
     found = [] if status.ahp is None else status.ahp.listeners
     return next((one.socket for one in found if one.socket is not None), None)
-
-
-def _listens() -> bool:
-    """False: a daemon runs, and does not listen."""
-    try:
-        connect(start=False).close()
-    except DaemonUnreachable:
-        return True
-    return _listening() is not None
 
 
 def has_code_server(environ: Mapping[str, str]) -> bool:

@@ -115,7 +115,7 @@ class AgentHostAddress(Value, frozen=True, kw_only=True):
 
 
 class AgentHostStatus(Value, frozen=True, kw_only=True):
-    """Of what windows of VS Code see, which speak the Agent Host Protocol."""
+    """The agent host, which shows sessions to windows of VS Code (Agent Host Protocol)."""
 
     listeners: list[AgentHostAddress] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)

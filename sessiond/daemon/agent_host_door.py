@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _VSCODE = "vscode-file://vscode-app"
 """The origin of desktop windows."""
-
-
 _LOOK_S = 5.0
-"""How long an address of the configuration may take; names are looked up."""
+"""How long it may take to listen at one entry of `listen`: a host name has to be resolved."""
 
 
 class _Kept(NamedTuple):
@@ -81,10 +79,10 @@ class AgentHostDoor:
             NetworkListeners("ahp", self._tokens[writes], partial(self._open, writes)) for writes in (False, True)
         )
         self._kept: dict[str, _Kept] = {}
-        """By its text in the configuration."""
+        """By the entry of `listen` that asked for it."""
         self._socket: ws.WsUnixListener | None = None
         self._problems: dict[str, str] = {}
-        """Why there is none, by its text in the configuration."""
+        """Entry of `listen` in the configuration -> why the daemon does not listen there yet."""
         self._changing = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
 
@@ -105,7 +103,9 @@ class AgentHostDoor:
                         await self._keep_socket()
                     elif text not in self._kept:
                         await self._keep_port(text)
-            except Exception as error:  # whatever it is, the others are to be reached, and the next round tries again
+            except (
+                Exception
+            ) as error:  # one bad entry must not keep the others from working; the next round tries it again
                 self._say(text, f"no answer within {_LOOK_S:g} s" if isinstance(error, TimeoutError) else str(error))
             else:
                 self._problems.pop(text, None)

@@ -51,7 +51,7 @@ class AgentHostAddress(Wire):
 
 
 class AgentHostStatus(Wire):
-    """Of what windows of VS Code see, which speak the Agent Host Protocol."""
+    """The agent host, which shows sessions to windows of VS Code (Agent Host Protocol)."""
 
     listeners: list[AgentHostAddress]
     problems: list[str]

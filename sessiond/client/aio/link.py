@@ -43,7 +43,7 @@ class Link:
 
     @property
     def number(self) -> int:
-        """Of its connection, from 1; that of the next one once it has ended."""
+        """The number of the current connection, from 1; after its end, that of the next one."""
         return self._made + (self._connection is None or self._connection.ended is not None)
 
     async def reach(self) -> None:
