@@ -502,6 +502,7 @@ async def test_windows_that_were_away_have_what_a_new_one_gets(
 ) -> None:
     monkeypatch.setattr(hosted, "SETTLE_S", 0.01)
     monkeypatch.setattr(hosted, "ANSWER_S", 0.02)
+    monkeypatch.setattr(hosted, "WORKED_S", 0.02)
     await service.new(None, session_id="a")
     world = World(seed, str(tmp_path / "numbers"), service, clock)
     await world.begin()
