@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,15 @@ def hides(page: Any, text: str) -> None:
     )
 
 
+def rests(page: Any) -> None:
+    """Nothing is shown as going on. What was announced to screen readers stays in the page, and is not looked at."""
+    page.wait_for_function(
+        """() => !document.querySelector(".agent-sessions-viewer").innerText.includes("Working")
+            && [...document.querySelectorAll(".interactive-input-part .codicon-stop-circle")].every(one => !one.offsetParent)""",
+        timeout=40_000,
+    )
+
+
 def seed_locks(at: Shell, work: Path) -> None:
     """A session of the folder, in which somebody asked and was answered."""
     with at.client() as client:
@@ -61,8 +70,8 @@ def seed_locks(at: Shell, work: Path) -> None:
         append(client, {"role": "user", "content": "Which lock is first?"}, {"role": "assistant", "content": "Ours."})
 
 
-def open_locks(page: Any) -> None:
-    page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Order of locks").first.click()
+def open_locks(page: Any, name: str = "Order of locks") -> None:
+    page.locator(".agent-sessions-viewer .monaco-list-row", has_text=name).first.click()
     page.mouse.move(400, 400)  # while it is over a row, the list stays as it is
     shows(page, "Ours.")
 
@@ -116,7 +125,7 @@ def test_every_window_shows_every_session(at: Shell, work: Path) -> None:
             shows(page, "Made just now")
             client.call("session/update", {"sessionId": "new", "name": "Named by another"})
             shows(page, "Named by another")
-        hides(page, "Working")
+        rests(page)
 
 
 def says(page: Any, text: str) -> None:
@@ -130,6 +139,16 @@ def kept(client: Any) -> list[tuple[str, Any]]:
     return [(one["role"], one["content"]) for one in messages]
 
 
+@contextmanager
+def answered_by_a_terminal(at: Shell, command: str) -> Iterator[None]:
+    with at.client() as client:
+        attached = client.call("session/open", {"sessionId": "locks"})["session"]["attached"]
+        terminal = at.start("repl", "--agent", command, "--session-id", "locks")
+        wait_until(lambda: client.call("session/open", {"sessionId": "locks"})["session"]["attached"] > attached)
+        yield
+    terminal.communicate(timeout=20)
+
+
 def test_what_is_typed_in_a_window_is_answered_by_a_terminal(at: Shell, work: Path) -> None:
     """First nobody is there, which is said; then the terminal client with its command is."""
     seed_locks(at, work)
@@ -139,12 +158,24 @@ def test_what_is_typed_in_a_window_is_answered_by_a_terminal(at: Shell, work: Pa
         says(page, "And then?")
         shows(page, "Nobody is here who answers")
         assert kept(client)[2:] == [("user", "And then?")]
-        terminal = at.start("repl", "--agent", "echo That of the session.", "--session-id", "locks")
-        wait_until(lambda: client.call("session/open", {"sessionId": "locks"})["session"]["attached"] > 2)
-        says(page, "Really?")
-        shows(page, "That of the session.")
-        assert kept(client)[3:] == [("user", "Really?"), ("assistant", "That of the session.")]
-        terminal.communicate(timeout=20)
+        with answered_by_a_terminal(at, "echo That of the session."):
+            says(page, "Really?")
+            shows(page, "That of the session.")
+            assert kept(client)[3:] == [("user", "Really?"), ("assistant", "That of the session.")]
+
+
+def choose(page: Any, title: str, item: str) -> None:
+    """From the menu of a session's row."""
+    page.locator(".agent-sessions-viewer .monaco-list-row", has_text=title).first.click(button="right")
+    page.wait_for_timeout(800)  # the menu opens, and takes no click before it is there
+    page.locator(".monaco-menu:visible .action-label", has_text=item).first.click(timeout=10_000)
+
+
+def delete(page: Any, title: str) -> None:
+    choose(page, title, "Delete")
+    page.wait_for_selector(".monaco-dialog-box:visible", timeout=10_000)
+    page.keyboard.press("Enter")
+    page.mouse.move(400, 400)
 
 
 def test_names_the_archive_and_the_trash(at: Shell, work: Path) -> None:
@@ -157,28 +188,21 @@ def test_names_the_archive_and_the_trash(at: Shell, work: Path) -> None:
     host, _ = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page, at.client() as client:
 
-        def choose(title: str, item: str) -> None:
-            page.locator(".agent-sessions-viewer .monaco-list-row", has_text=title).first.click(button="right")
-            page.wait_for_timeout(800)  # the menu opens, and takes no click before it is there
-            page.locator(".monaco-menu:visible .action-label", has_text=item).first.click(timeout=10_000)
-
         def row(name: str) -> dict[str, Any]:
             listed = client.call("session/list", {"filter": {"archived": name == "order"}})["sessions"]
             found: dict[str, Any] = next((one for one in listed if one["sessionId"] == name), {})
             return found
 
         shows(page, "About locks")
-        choose("About locks", "Rename")
+        choose(page, "About locks", "Rename")
         page.wait_for_selector(".quick-input-widget input:visible", timeout=10_000)
         page.keyboard.press("Control+A")
         page.keyboard.type("Order of locks")
         page.keyboard.press("Enter")
         wait_until(lambda: row("locks").get("name") == "Order of locks")
-        choose("About order", "Mark as Done")
+        choose(page, "About order", "Mark as Done")
         wait_until(lambda: row("order").get("archived"))
-        choose("About waits", "Delete")
-        page.wait_for_selector(".monaco-dialog-box:visible", timeout=10_000)
-        page.keyboard.press("Enter")
+        delete(page, "About waits")
         wait_until(lambda: not row("waits"))
         assert client.call("session/restore", {"sessionId": "waits"})["session"]["name"] == "About waits"
         shows(page, "About waits")
@@ -258,30 +282,36 @@ def test_permission_is_given_in_a_window(at: Shell, work: Path) -> None:
 
 
 class Script:
-    """Random steps in a window and around it. Whatever is said is said once, in words of its own."""
+    """Random steps in two windows and around them. Whatever is said is said once, in words of its own.
 
-    def __init__(self, seed: int, at: Shell, page: Any, host: Host, listening: Any) -> None:
+    VS Code looks at one turn at a time: while a message of its own waits to be sent it never shows what others say. So each step ends
+    when both windows have what it said.
+    """
+
+    def __init__(self, seed: int, at: Shell, pages: Sequence[Any], host: Host, listening: Any) -> None:
         self._pick = random.Random(seed)
         self._at = at
-        self._page = page
+        self._pages = pages
+        self._page = pages[0]
         self._host = host
         self._listening = listening
         self._count = 0
         self.typed: list[str] = []
 
     def step(self) -> None:
-        steps = [
-            self.type,
-            self.type,
-            self.others,
-            self.others,
+        often = [self.type, self.others]
+        seldom = [
             self.stream,
             self.kill,
             self.type_while_away,
             self.rename,
             self.question,
+            self.stop,
+            self.archive,
+            self.delete,
         ]
-        self._pick.choice(steps)()
+        self._page = self._pick.choice(self._pages)
+        self._pick.choice([*often, *often, *seldom])()
 
     def _words(self, what: str) -> str:
         self._count += 1
@@ -291,11 +321,20 @@ class Script:
         with self._at.client() as client:
             append(client, *messages)
 
+    def _shown(self, text: str) -> None:
+        for page in self._pages:
+            shows(page, text)
+
+    def _in_the_store(self) -> None:
+        """What was typed last is."""
+        with self._at.client() as client:
+            wait_until(lambda: ("user", self.typed[-1]) in kept(client))
+        self._shown(self.typed[-1])
+
     def type(self) -> None:
         self.typed.append(self._words("Typed"))
         says(self._page, self.typed[-1])
-        with self._at.client() as client:
-            wait_until(lambda: ("user", self.typed[-1]) in kept(client))
+        self._in_the_store()
 
     def others(self) -> None:
         asked = {"role": "user", "content": self._words("Asked")}
@@ -312,19 +351,26 @@ class Script:
                 self._page.wait_for_timeout(self._pick.choice((0, 0, 30, 200)))
             client.call("session/finish", {"sessionId": "locks", "messageId": began["id"]})
 
+    def stop(self) -> None:
+        """What the terminal answers to what was typed in the window, in either of them."""
+        half = self._words("Half")
+        with answered_by_a_terminal(self._at, f"echo '{half}'; exec sleep 60"):
+            self.type()
+            self._shown(half)
+            self._pick.choice(self._pages).locator(".interactive-input-part .codicon-stop-circle:visible").click()
+            with self._at.client() as client:
+                last = {"sessionId": "locks", "last": 1}
+                wait_until(lambda: client.call("session/read", last)["messages"][0].get("status") == "interrupted")
+
     def kill(self) -> None:
-        """Waits until the window is back: what others said meanwhile it never shows if a message of its own waits to be
-        sent, as VS Code looks at one turn at a time.
-        """
         self._away(self.others)
-        shows(self._page, f"Answered number {self._count}")
+        self._shown(f"Answered number {self._count} ")
 
     def type_while_away(self) -> None:
         """It is sent when the daemon is back."""
         self.typed.append(self._words("Typed"))
         self._away(lambda: says(self._page, self.typed[-1]))
-        with self._at.client() as client:
-            wait_until(lambda: ("user", self.typed[-1]) in kept(client))
+        self._in_the_store()
 
     def _away(self, what: Callable[[], None]) -> None:
         os.kill(self._at.pid(), signal.SIGKILL)
@@ -338,37 +384,82 @@ class Script:
             client.call("session/update", {"sessionId": "locks", "name": self._words("Named")})
 
     def question(self) -> None:
-        """An agent asks in its turn, and the window answers."""
+        """An agent asks in its turn, and a window answers."""
         self._append({"role": "user", "content": self._words("Asked")})
         label = self._words("Allowed")
         params = {"sessionId": "locks", "text": "May I?", "choices": [{"id": "y", "label": label}]}
         with self._at.client() as agent, ThreadPoolExecutor(1) as pool:
             answer = pool.submit(agent.call, "session/ask", params)
+            self._shown(label)
             self._page.get_by_text(label).first.click(timeout=30_000)
             assert answer.result(20)["choice"] == "y"
         self._append({"role": "assistant", "content": self._words("Answered")})
 
+    def archive(self) -> None:
+        """The session that both have open, and back. VS Code then shows an empty view instead, in both."""
+        with self._at.client() as client:
+            name = client.call("session/open", {"sessionId": "locks"})["session"]["name"]
+            choose(self._page, name, "Mark as Done")
+            self._page.mouse.move(400, 400)
+            for page in self._pages:
+                hides(page, "Ours.")
+            archived = {"filter": {"archived": True}}
+            wait_until(
+                lambda: [one["sessionId"] for one in client.call("session/list", archived)["sessions"]] == ["locks"]
+            )
+            client.call("session/update", {"sessionId": "locks", "archived": False})
+            self._shown(name)
+            for page in self._pages:
+                open_locks(page, name)
+
+    def delete(self) -> None:
+        """Another session, which both list."""
+        name = self._words("Another")
+        with self._at.client() as client:
+            cwd = client.call("session/open", {"sessionId": "locks"})["session"]["cwd"]
+            said = [{"role": "user", "content": "Which?"}]
+            params = {"sessionId": f"s{self._count}", "name": name, "cwd": cwd, "messages": said}
+            client.call("session/new", params)
+            self._shown(name)
+            delete(self._page, name)
+            for page in self._pages:
+                hides(page, name)
+            deleted = client.call("session/list", {"filter": {"deleted": True}})["sessions"]
+            assert name in [one["name"] for one in deleted]
+
+
+def another_window(page: Any) -> Any:
+    """Of the same workspace."""
+    other = page.context.browser.new_page()
+    other.goto(page.url)
+    vscodes.open_sessions(other)
+    return other
+
 
 @pytest.mark.parametrize("seed", seeds(few=1, usual=20))
-def test_after_random_steps_a_window_has_what_the_store_has(at: Shell, work: Path, seed: int) -> None:
+def test_after_random_steps_windows_have_what_the_store_has(at: Shell, work: Path, seed: int) -> None:
     """All words, in the order of the store; what was typed is there once."""
     seed_locks(at, work)
     host, listening = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page:
-        page.set_viewport_size({"width": 1280, "height": 6000})  # what is not in view is not in the page
-        open_locks(page)
-        script = Script(seed, at, page, host, listening)
-        for _ in range(10):
+        pages = [page, another_window(page)]
+        for one in pages:
+            one.set_viewport_size({"width": 1280, "height": 6000})  # what is not in view is not in the page
+            open_locks(one)
+        script = Script(seed, at, pages, host, listening)
+        for _ in range(12):
             script.step()
         with at.client(start=False) as client:
             texts = [text for _, text in kept(client)]
         assert [texts.count(text) for text in script.typed] == [1] * len(script.typed)
-        for text in texts[-2:]:
-            shows(page, text)
-        page.wait_for_timeout(1000)
-        shown = page.inner_text(".interactive-session").replace("\u00a0", " ")
-        assert [text for text in texts if shown.count(text) != 1] == []
-        assert sorted(texts, key=shown.index) == texts
+        for one in pages:
+            for text in texts[-2:]:
+                shows(one, text)
+            rests(one)
+            one.wait_for_timeout(1000)
+            shown = one.inner_text(".interactive-session").replace("\u00a0", " ")
+            assert [text for text in texts if shown.count(text) != 1] == []
+            assert sorted(texts, key=shown.index) == texts
 
 
 def test_setup_leads_a_window_here(at: Shell, work: Path) -> None:
@@ -386,7 +477,7 @@ def test_setup_leads_a_window_here(at: Shell, work: Path) -> None:
         with at.client() as client:
             append(client, {"role": "user", "content": "And the second?"}, {"role": "assistant", "content": "Theirs."})
             shows(page, "Theirs.")
-            wait_until(lambda: client.status().ahp.windows == 1)
+            wait_until(lambda: (ahp := client.status().ahp) is not None and ahp.windows == 1)
 
 
 def test_two_windows_show_the_same(at: Shell, work: Path) -> None:
@@ -394,9 +485,7 @@ def test_two_windows_show_the_same(at: Shell, work: Path) -> None:
     seed_locks(at, work)
     host, _ = by_command(at, "--write")
     with vscodes.agents(at, work, host.port, host.token) as page:
-        other = page.context.browser.new_page()
-        other.goto(page.url)
-        vscodes.open_sessions(other)
+        other = another_window(page)
         for one in (page, other):
             open_locks(one)
         says(page, "Typed in the first")
