@@ -72,6 +72,14 @@ def test_later_lines_are_indented_as_the_first_one(tmp_path: Path) -> None:
     assert "        if key:\n            return self\n        return None" in _planted(tmp_path, DOOR, bug)
 
 
+def test_a_planted_bug_is_a_program() -> None:
+    """One that cannot even be compiled would be found by every test."""
+    for bug in MUTATIONS:
+        file, text = plant(bug, PROGRAM)
+        if file.suffix == ".py":
+            ast.parse(text, bug.name)
+
+
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_a_formatter_uproots_none(tmp_path: Path, seed: int) -> None:
     """The whole program, with lines of another length: each is found, and some of them, in turn, make the same program as before."""
