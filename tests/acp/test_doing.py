@@ -43,6 +43,13 @@ def opened(shell: Shell) -> tuple[Window, str]:
     return window, chat
 
 
+def both(shell: Shell) -> tuple[Editor, Window, str]:
+    """An editor that was answered once, and a window that has its session, with the chat."""
+    editor = begun(shell)
+    editor.until(editor.prompt("one"))
+    return editor, *opened(shell)
+
+
 def activity(client: Any) -> Activity | None:
     with contextlib.suppress(SessionNotFound):  # not yet
         found = client.session("acp-s1").info().activity
@@ -140,9 +147,7 @@ def test_it_is_told_again_after_a_kill(shell: Shell) -> None:
 
 def test_the_agent_answers_what_is_said_in_a_window(shell: Shell) -> None:
     """The message is there once, the editor sees it and the answer, and Stop cancels the turn."""
-    editor = begun(shell)
-    editor.until(editor.prompt("one"))
-    window, chat = opened(shell)
+    editor, window, chat = both(shell)
     window.dispatch(chat, 1, started("tool wait two", "t1"))
     assert editor.texts("user_message_chunk", "tool wait two") == "tool wait two"
     assert editor.texts("agent_message_chunk", "tool wait two ").endswith("I shall look.tool wait two ")
@@ -163,9 +168,7 @@ def test_the_agent_answers_what_is_said_in_a_window(shell: Shell) -> None:
 
 def test_what_is_said_while_the_agent_works_waits_for_its_turn(shell: Shell) -> None:
     """And nobody answers once the editor has left, which the window says."""
-    editor = begun(shell)
-    editor.until(editor.prompt("one"))
-    window, chat = opened(shell)
+    editor, window, chat = both(shell)
     with shell.client() as client:
         running = editor.prompt("wait")
         editor.texts("agent_message_chunk", "wait ")
@@ -256,9 +259,7 @@ def test_many_messages_are_answered_in_their_order(shell: Shell) -> None:
 
 
 def test_what_was_removed_meanwhile_is_not_obeyed(shell: Shell) -> None:
-    editor = begun(shell)
-    editor.until(editor.prompt("one"))
-    window, chat = opened(shell)
+    editor, window, chat = both(shell)
     with shell.client() as client:
         running = editor.prompt("wait")
         wait_until(lambda: client.session("acp-s1").messages()[-1].text == "wait ")
@@ -342,9 +343,7 @@ def test_a_recorder_that_is_killed(shell: Shell, given: bool) -> None:
 
 def test_an_error_of_the_agent_is_said(shell: Shell) -> None:
     """Also where it says nothing at all, the turn ends for windows."""
-    editor = begun(shell)
-    editor.until(editor.prompt("one"))
-    window, chat = opened(shell)
+    editor, window, chat = both(shell)
     window.dispatch(chat, 1, started("fail", "t1"))
     window.until(lambda: "The model is down." in json.dumps(window.states[chat]))
     window.until(lambda: "activeTurn" not in window.states[chat])

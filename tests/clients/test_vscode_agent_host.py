@@ -284,8 +284,8 @@ def test_permission_is_given_in_a_window(at: Shell, work: Path) -> None:
 class Script:
     """Random steps in two windows and around them. Whatever is said is said once, in words of its own.
 
-    VS Code looks at one turn at a time: while a message of its own waits to be sent it never shows what others say. So each step ends
-    when both windows have what it said.
+    VS Code looks at one turn at a time: while a message of its own waits to be sent it never shows what others say. So a step in which
+    something is typed ends when both windows have it, and the daemon comes back before the next one.
     """
 
     def __init__(self, seed: int, at: Shell, pages: Sequence[Any], host: Host, listening: Any) -> None:
