@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from tests.agent_host.window import Host, by_command
 from tests.clients import vscodes
+from tests.daemon.test_follow import ON, add, claude, turn
 from tests.shell import Shell, wait_until
 from tests.suite.explore import seeds
 
@@ -125,6 +127,27 @@ def test_every_window_shows_every_session(at: Shell, work: Path) -> None:
             shows(page, "Made just now")
             client.call("session/update", {"sessionId": "new", "name": "Named by another"})
             shows(page, "Named by another")
+        rests(page)
+
+
+def test_a_followed_tool_is_live_in_a_window(at: Shell, work: Path) -> None:
+    """Claude Code writes its own file: the session appears in the list, and what is said moves in the open one."""
+    at.env["HOME"] = str(at.path)
+    file = claude(at.path, "s1")
+    at.write_config(ON)
+
+    def says_in_it(number: int, text: str) -> None:
+        add(file, turn(number, "s1", text).replace('"cwd": "/w"', f'"cwd": {json.dumps(str(work))}'))
+
+    host, _ = by_command(at)
+    with vscodes.agents(at, work, host.port, host.token) as page:
+        says_in_it(1, "Which lock is first?")
+        shows(page, "Which lock is first?")
+        page.locator(".agent-sessions-viewer .monaco-list-row", has_text="Which lock is first?").first.click()
+        page.mouse.move(400, 400)
+        for number, text in enumerate(("The journal's.", "And then?", "The session's."), 2):
+            says_in_it(number, text)
+            shows(page, text)
         rests(page)
 
 
