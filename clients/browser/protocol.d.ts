@@ -373,6 +373,8 @@ export interface FollowedPlace {
   waitingSeconds?: number
   /** How long reading has taken since the daemon began to follow the place. */
   readingSeconds?: number
+  /** Whether it is followed only for a client, by `session/follow`, and as long as that stays. */
+  asked?: boolean
 }
 
 /** What to copy. */
@@ -437,6 +439,14 @@ export interface ImportParams {
   workDoneToken?: number | string | null
 }
 
+/** A folder or file in which another tool keeps its sessions. */
+export interface ImportPlace {
+  /** Absolute. */
+  path: string
+  /** Whose files; detected if absent. */
+  format?: string | null
+}
+
 /** The sessions that were created or have grown, or would be. */
 export interface ImportResult {
   sessions: Array<SessionInfo>
@@ -449,6 +459,12 @@ export interface ImportResult {
   unknown?: JsonObject
   /** If it was asked for. */
   report?: Array<ToolReport>
+}
+
+/** Sent to a connection that follows places by `session/follow`: what was imported from there, whoever asked for it, and what could not be read. A client that reads slowly is told later, in one notification, with each session once, as it was last. */
+export interface Imported {
+  sessions: Array<SessionInfo>
+  warnings: Array<FileWarning>
 }
 
 /** The catalogue and the search index. */
@@ -880,6 +896,14 @@ export interface SearchResult {
 /** The session's seq after the change. */
 export interface SeqResult {
   seq: number
+}
+
+/** What to import while it is written, as long as the caller stays connected. */
+export interface SessionFollowParams {
+  places: Array<ImportPlace>
+  store?: string | null
+  /** RFC 3339. Of a file that must be read whole, sessions without a message since then are left out. */
+  since?: string | null
 }
 
 /** What a list shows of a session. */
@@ -1339,6 +1363,13 @@ export interface Requests {
   /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }, result: ImportResult }
+  /** Import what is written at these places from now on, as long as the caller stays connected. What came is told by `session/imported`. */
+  'session/follow': { params: {
+  places: Array<ImportPlace>
+  store?: string | null
+  /** RFC 3339. Of a file that must be read whole, sessions without a message since then are left out. */
+  since?: string | null
+}, result: Nothing }
   /** Write a note under a heading. */
   'note/append': { params: {
   sessionId: string
@@ -1431,6 +1462,7 @@ export interface Notifications {
   'session/asked': Asked
   'session/interrupted': Interrupted
   'session/activityChanged': ActivityChanged
+  'session/imported': Imported
   'list/changed': ListChanged
   'store/hubChanged': HubChanged
 }

@@ -89,7 +89,7 @@ def _only_here(followed: Followed) -> list[str]:
     """
     from sessiond.importers.registry import known_places  # takes a moment to load
 
-    there = {(one.tool, one.path) for one in followed.places}
+    there = {(one.tool, one.path) for one in followed.places if not one.asked}
     mine = known_places(os.path.expanduser("~"), os.environ)
     wanted = [one for one in mine if _ALL in followed.tools or one.tool in followed.tools]
     return [f"{one.tool}:{one.path}" for one in wanted if (one.tool, one.path) not in there]
@@ -108,10 +108,10 @@ def _show(answer: Answer[Followed], *, as_json: bool) -> None:
         print_json(answer.plain)
         return
     followed = answer.value
-    if not followed.tools:
+    if not followed.tools and not followed.places:
         say("nothing is followed; begin with: sessiond follow on")
         return
-    say(f"following {', '.join(followed.tools)}")
+    say(f"following {', '.join(followed.tools) or 'only what commands ask for'}")
     home = os.path.expanduser("~")
     rows = [
         (
@@ -128,6 +128,8 @@ def _show(answer: Answer[Followed], *, as_json: bool) -> None:
         table(("TOOL", "PLACE", "NEW OR CHANGED", "LAST", "TO BE READ", "READING TOOK"), rows)
     else:
         say("none of their folders exists yet; they are looked for every 10 s")
+    if asked := sum(place.asked for place in followed.places):
+        say(f"{count(asked, 'place')} only as long as a command runs, such as sessiond import --follow")
     for place in followed.places:
         if place.problem:
             say(clean(f"{place.tool}: {place.problem}"))

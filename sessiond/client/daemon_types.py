@@ -204,6 +204,8 @@ class FollowedPlace(Value, frozen=True, kw_only=True):
     waiting_bytes: int | None = None
     waiting_seconds: float = 0.0
     reading_seconds: float = 0.0
+    asked: bool = False
+    """Whether it is followed only as long as a client that asked for it stays."""
 
 
 class Followed(Value, frozen=True, kw_only=True):

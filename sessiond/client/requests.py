@@ -318,6 +318,14 @@ def backup(path: str, *, on_progress: OnProgress | None = None) -> Request[d.Bac
     return Request("daemon/backup", {"path": path}, d.BackedUp, again=False, on_progress=on_progress)
 
 
+def follow_places(
+    places: Iterable[tuple[str, str | None]], *, store: str | None = None, since: str | None = None
+) -> Request[Any]:
+    """`places`: each a path, and whose files are there (None: it is found out)."""
+    named = [_given(path=path, format=fmt) for path, fmt in places]
+    return Request("session/follow", _given(places=named, store=store, since=since), _ANY)
+
+
 def follow(
     tools: Sequence[str] | None = None, *, add: Sequence[str] | None = None, remove: Sequence[str] | None = None
 ) -> Request[d.Followed]:

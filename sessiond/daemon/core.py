@@ -37,6 +37,7 @@ from sessiond.schema.daemon import (
     SettingStatus,
     StatusResult,
 )
+from sessiond.schema.sessions import SessionFollowParams
 from sessiond.schema.types import JsonObject
 from sessiond.service.sessions import Service
 
@@ -246,6 +247,9 @@ class Daemon:
     async def follow(self, wanted: FollowParams) -> FollowResult:
         following = self._parts.following
         return await (following.status() if wanted == FollowParams() else following.change(wanted))
+
+    async def follow_places(self, peer: RemoteClient, wanted: SessionFollowParams) -> None:
+        await self._parts.following.visited(peer, wanted)
 
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()

@@ -13,6 +13,9 @@ A few readers take files from them; one takes only small hinted files. A file is
 
 A file that is gone is not read; its sessions stay, and say so in `metadata.source.gone`.
 
+Besides the tools of the configuration, it follows what clients want while they stay (`visits`). A place that several want is
+watched and read once.
+
 What fails, whatever it is, costs one file or one look at a place: it is the place's problem in the status until it passes,
 and it is tried again, less and less often.
 """
@@ -24,18 +27,22 @@ import contextlib
 import logging
 import os
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from sessiond.daemon.followed_place import Place
+from sessiond.daemon.followed_place import ALL, Place
+from sessiond.daemon.visits import Visit
 from sessiond.errors import SessiondError
 from sessiond.fs import FOLLOWING
 from sessiond.importers import registry
 from sessiond.importers.record import SkippedLine
 from sessiond.limits import MIB
 from sessiond.schema.daemon import FollowedPlace
+from sessiond.schema.sessions import ImportResult
+from sessiond.shield import through
 from sessiond.store.hints import Hints
+from sessiond.store.port import FileWarning
 
 log = logging.getLogger(__name__)
 _LOOK_S = 10.0
@@ -63,15 +70,17 @@ _LARGE = 4 * MIB
 """Size in bytes above which a file keeps its reader busy for a moment."""
 _SIDES = ("-wal", "-shm", "-journal")
 """Files next to a database that are written with it."""
+_Key: TypeAlias = tuple[str | None, str]
+"""Tool and path of a place."""
 
 
 class Importing(Protocol):
     """What a follower needs from the service."""
 
-    async def bring(self, path: str, tool: str) -> list[str]:
-        """Import a file; returns the ids of the sessions that are new or have changed. SessiondError."""
+    async def bring(self, path: str, tool: str | None, *, named: bool = False) -> ImportResult:
+        """Import a file. `tool`: whose it is; None: it is found out. `named`: somebody named this very file. SessiondError."""
 
-    def doubt(self, path: str, tool: str) -> str | None:
+    def doubt(self, path: str, tool: str | None) -> str | None:
         """What showed in a file that was brought, or in its tool's files: that the tool writes more than is read, or that a write
         costs a copy of the file.
         """
@@ -97,6 +106,13 @@ class Importing(Protocol):
     def now(self) -> str: ...
 
 
+class _Found(NamedTuple):
+    """A place that is there. `asked`: only clients want it."""
+
+    is_folder: bool
+    asked: bool
+
+
 class _Waiting(msgspec.Struct):
     place: Place
     due: float
@@ -106,13 +122,15 @@ class _Waiting(msgspec.Struct):
 
 
 class Follower:
-    """Follows `tools` (names of importers, or `all`). Call `start` once, then `close`."""
+    """Follows `tools` (names of importers, `NAME:PATH`, or `all`). Call `start` once, then `close`."""
 
     def __init__(self, importing: Importing, tools: Sequence[str], environ: Mapping[str, str]) -> None:
         self._importing = importing
         self._environ = environ
         self.tools = tuple(tools)
-        self._places: dict[tuple[str, str], Place] = {}
+        self._visits: tuple[Visit, ...] = ()
+        self._settling = asyncio.Lock()
+        self._places: dict[_Key, Place] = {}
         self._hinted: dict[str, _Waiting] = {}
         self._behind: dict[str, Place] = {}
         self._rested: dict[str, float] = {}
@@ -133,11 +151,30 @@ class Follower:
 
     async def start(self) -> None:
         """When this returns, the places that are there are watched."""
-        await self._settle(await FOLLOWING.run(self._found))
+        await self._settle()
         work: list[Coroutine[None, None, None]] = [self._look(), self._read(small=True)]
         work += [self._read(small=False) for _ in range(_READERS)]
         for one in work:
             self._spawn(one)
+
+    async def follow(self, tools: Sequence[str]) -> None:
+        """Follow these from now on. When this returns, their places are watched."""
+        self.tools = tuple(tools)
+        await self._settle()
+
+    async def add(self, visit: Visit) -> None:
+        """Follow also what a client wants. When this returns, its places are watched."""
+        self._visits = (*self._visits, visit)
+        await self._settle()
+
+    async def remove(self, visit: Visit) -> None:
+        self._visits = tuple(one for one in self._visits if one is not visit)
+        await self._settle()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody wants anything followed."""
+        return not self.tools and not self._visits
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -192,30 +229,45 @@ class Follower:
                     await self._poll()
                     self._note_changed(await self._importing.compare(_COMPARING_SHARE * _POLL_S))
                     await asyncio.sleep(_POLL_S)
-                await self._settle(await FOLLOWING.run(self._found))
+                await self._settle()
                 await self._compare()
             except Exception:  # a bug of ours must not end the following
                 log.exception("the places of other tools could not be looked for")
                 await asyncio.sleep(_LOOK_S)
 
-    def _found(self) -> dict[tuple[str, str], bool]:
-        """Tool and path of the places that are there -> whether it is a folder. Blocks."""
+    def _found(self) -> dict[_Key, _Found]:
+        """The places that are wanted and there. Blocks."""
         home = os.path.expanduser("~")
         places = registry.known_places(home, self._environ)
-        wanted = [(one.tool, one.path) for one in places if "all" in self.tools or one.tool in self.tools]
+        wanted = [(one.tool, one.path) for one in places if ALL in self.tools or one.tool in self.tools]
         named = [(tool, path) for tool, colon, path in (one.partition(":") for one in self.tools) if colon]
-        return {(tool, path): os.path.isdir(path) for tool, path in (*wanted, *named) if os.path.exists(path)}
+        asked = [place for visit in self._visits for place in visit.places]
+        configured: set[_Key] = {*wanted, *named}
+        return {
+            key: _Found(os.path.isdir(key[1]), key not in configured)
+            for key in dict.fromkeys((*wanted, *named, *asked))
+            if os.path.exists(key[1])
+        }
 
-    async def _settle(self, found: Mapping[tuple[str, str], bool]) -> None:
-        for key, place in list(self._places.items()):
-            if found.get(key) != place.is_folder:
-                del self._places[key]
-                await self._leave(place)
-        for key, is_folder in found.items():
-            if key not in self._places:
-                place = self._places[key] = Place(*key, is_folder=is_folder)
-                await self._watch(place)
-                self._spawn(self._caught_up(place))
+    async def _settle(self) -> None:
+        """Watch the places that are wanted and there, and no others. Once begun, this is completed: a client that left while its places
+        were set up would leave them watched but never read.
+        """
+        await through(self._settled())
+
+    async def _settled(self) -> None:
+        async with self._settling:
+            found: dict[_Key, _Found] = await FOLLOWING.run(self._found)
+            for key, place in list(self._places.items()):
+                if key not in found or found[key].is_folder != place.is_folder:
+                    await self._drop(key, place)
+            for key, one in found.items():
+                if key not in self._places:
+                    place = self._places[key] = Place(*key, is_folder=one.is_folder)
+                    await self._watch(place)
+                    self._spawn(self._caught_up(place))
+                if key in self._places:
+                    self._places[key].asked = one.asked
 
     async def _watch(self, place: Place) -> None:
         loop = asyncio.get_running_loop()
@@ -230,10 +282,11 @@ class Follower:
             return place.is_folder and os.path.basename(folder) not in registry.PASSED_OVER
 
         if not place.is_folder and os.path.basename(place.path).startswith("."):
+            self._marks |= await FOLLOWING.run(_marks, [place.path])
             return  # such files give no hints, and are polled
         place.hints = Hints(told, failed, FOLLOWING.run)
         try:
-            await place.hints.open(place.root, inner, links=place.is_folder)
+            await place.hints.open(place.root, inner, links=place.is_folder, hidden=place.is_folder)
         except Exception as error:  # it is compared now and then instead, and the next comparison tries again
             place.hints = None
             before, place.unwatched = place.unwatched, f"cannot be watched: {error}"
@@ -241,6 +294,36 @@ class Follower:
                 log.warning("%s: %s", place.path, place.unwatched)
         else:
             place.unwatched = None
+
+    async def _drop(self, key: _Key, place: Place) -> None:
+        """Watch a place no longer, and read nothing more of it unless another one has it too."""
+        if self._places.get(key) is not place:  # it was lost meanwhile
+            return
+        del self._places[key]
+        self._forget(place)
+        await self._leave(place)
+
+    def _forget(self, place: Place) -> None:
+        for path in [path for path, whose in self._behind.items() if whose is place]:
+            other = self._place_of(path)
+            if other is None:
+                del self._behind[path]
+            else:
+                self._behind[path] = other
+        for path, waiting in [(path, one) for path, one in self._hinted.items() if one.place is place]:
+            other = self._place_of(path)
+            if other is None:
+                del self._hinted[path]
+                self._again.pop(path, None)
+            else:
+                waiting.place = other
+
+    def _is_named(self, path: str) -> bool:
+        """Whether somebody wants this very file followed, and not only a folder that it is in."""
+        return any(place.path == path for place in self._places.values())
+
+    def _place_of(self, path: str) -> Place | None:
+        return next((place for place in self._places.values() if place.covers(path)), None)
 
     async def _leave(self, place: Place) -> None:
         if place.measuring is not None:
@@ -251,9 +334,7 @@ class Follower:
     def _lost(self, place: Place, error: Exception) -> None:
         """Drop a place; it is watched again, and compared, when places are next looked for."""
         log.info("stopped watching %s: %s", place.path, error)
-        if self._places.get((place.tool, place.path)) is place:
-            del self._places[place.tool, place.path]
-            self._spawn(self._leave(place))
+        self._spawn(self._drop((place.tool, place.path), place))
 
     async def _caught_up(self, place: Place) -> None:
         """The same, until it succeeds or the place is gone."""
@@ -261,6 +342,7 @@ class Follower:
             try:
                 await self._catch_up(place)
             except Exception as error:  # out of file descriptors, for example
+                self._warn(place.path, error)
                 await asyncio.sleep(self._failing(place.path, place, error))
             else:
                 self._passed(place.path, place)
@@ -270,6 +352,7 @@ class Follower:
         """Find what was written and what was removed while nobody watched."""
         paths: list[str] = await FOLLOWING.run(_newest_first, place.path)
         place.linked = await FOLLOWING.run(_links, paths)
+        self._marks |= await FOLLOWING.run(_marks, list(place.linked))
         gone = [one for one in await self._importing.known() if place.covers(one)]
         await self._importing.gone(await FOLLOWING.run(_absent, gone))
         for path in await self._importing.behind(paths):
@@ -354,8 +437,11 @@ class Follower:
                 elif path in self._again:
                     self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))
             except Exception as error:  # the other files follow
-                self._again[path] = asyncio.get_running_loop().time() + self._failing(path, place, error)
-                self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))
+                self._warn(path, error)
+                pause, whose = self._failing(path, place, error), self._place_of(path)
+                if whose is not None:  # nobody may want it any more
+                    self._again[path] = asyncio.get_running_loop().time() + pause
+                    self._hinted.setdefault(path, _Waiting(whose, self._again[path], told=False))
             else:
                 if path in self._hinted:  # it was written meanwhile
                     self._since[path] = began
@@ -411,7 +497,7 @@ class Follower:
                 self._is_behind(one, place)
         elif kind == "gone":
             await self._importing.gone([path])
-        elif not registry.may_be_known(os.path.basename(path)):
+        elif not self._is_named(path) and not registry.may_be_known(os.path.basename(path)):
             pass
         elif small and size > _LARGE and not self._importing.goes_on(path):
             self._behind = {path: place, **self._behind}
@@ -423,7 +509,7 @@ class Follower:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            sessions = await self._importing.bring(path, place.tool)
+            brought = await self._importing.bring(path, place.tool, named=self._is_named(path))
         finally:
             ended = loop.time()
             place.reading_s += ended - began
@@ -431,9 +517,15 @@ class Follower:
             if len(self._rested) > 1000:
                 self._rested = {one: until for one, until in self._rested.items() if until > ended}
         place.doubt = self._importing.doubt(path, place.tool)
-        if sessions:
-            place.sessions.update(sessions)
+        if brought.sessions:
+            place.sessions.update(one.session_id for one in brought.sessions)
             place.last_at = self._importing.now()
+
+    def _warn(self, path: str, error: Exception) -> None:
+        """Tell those who want a file or place followed that it could not be read."""
+        message = error.message if isinstance(error, SessiondError) else str(error)
+        for visit in self._visits:
+            visit.warn(FileWarning(path, None, message))
 
     def _failing(self, path: str, place: Place, error: Exception) -> float:
         """A file or a place failed: how many seconds it is left alone now."""

@@ -12,15 +12,20 @@ from sessiond.schema.daemon import FollowedPlace
 from sessiond.store.hints import Hints
 
 log = logging.getLogger(__name__)
+ALL = "all"
+"""In place of a tool's name: all tools."""
 
 
 class Place:
     """A folder or file in which a tool keeps its sessions."""
 
-    def __init__(self, tool: str, path: str, *, is_folder: bool) -> None:
+    def __init__(self, tool: str | None, path: str, *, is_folder: bool) -> None:
+        """`tool`: whose files they are; None: those of any tool."""
         self.tool = tool
         self.path = path
         self.is_folder = is_folder
+        self.asked = False
+        """Whether only clients that are connected want it."""
         self.hints: Hints | None = None
         self.compare_at = 0.0
         """When it is compared next, if it cannot be watched (time of the loop)."""
@@ -46,7 +51,7 @@ class Place:
         return self.path if self.is_folder else os.path.dirname(self.path)
 
     def covers(self, path: str) -> bool:
-        return path == self.path or (self.is_folder and path.startswith(self.path.rstrip("/") + "/"))
+        return path == self.path or (self.is_folder and is_below(self.path, path))
 
     @property
     def problem(self) -> str | None:
@@ -62,7 +67,7 @@ class Place:
         in bytes.
         """
         return FollowedPlace(
-            tool=self.tool,
+            tool=self.tool or ALL,
             path=self.path,
             sessions=len(self.sessions),
             last_at=self.last_at,
@@ -71,4 +76,9 @@ class Place:
             waiting_bytes=size,
             waiting_seconds=round(max(waiting.values(), default=0.0), 3),
             reading_seconds=round(self.reading_s, 3),
+            asked=self.asked,
         )
+
+
+def is_below(folder: str, path: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")

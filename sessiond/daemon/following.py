@@ -1,4 +1,8 @@
-"""`daemon/follow`: which tools are followed, now and at every start."""
+"""`daemon/follow`: which tools are followed, now and at every start. `session/follow`: what clients want followed while they stay.
+
+Whatever is wanted in the default store is imported by one follower. There is another one for each other store, and for each time
+since which a client wants sessions. A follower that nobody wants any more ends.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,31 @@ import difflib
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sessiond import config as configuration
 from sessiond.config import DEFAULT_STORE, Config
+from sessiond.daemon.followed_place import ALL
 from sessiond.endpoint import Places
-from sessiond.errors import ConfigError, InvalidParams, ReadOnly
-from sessiond.fs import FileSystem, off_loop
+from sessiond.errors import ConfigError, InvalidParams, ReadOnly, Unavailable
+from sessiond.formats import registry as formats
+from sessiond.fs import FOLLOWING, FileSystem, off_loop
 from sessiond.schema.daemon import FollowParams, FollowResult
+from sessiond.service.open_sessions import check_store
 from sessiond.service.sessions import Service
+from sessiond.service.transfer import checked_since
 from sessiond.shield import through
 
 if TYPE_CHECKING:
     from sessiond.daemon.follow import Follower
+    from sessiond.daemon.visits import Visit
+    from sessiond.rpc.methods import RemoteClient
+    from sessiond.schema.sessions import SessionFollowParams
 
 log = logging.getLogger(__name__)
-ALL = "all"
+_Kind: TypeAlias = tuple[str, str | None]
+"""What a follower is for: the name of a store, and since when (RFC 3339)."""
+_CONFIGURED: _Kind = (DEFAULT_STORE, None)
 
 
 class Following:
@@ -34,7 +47,11 @@ class Following:
         self._config = config
         self._service = service
         self._editing = editing
-        self._follower: Follower | None = None
+        self._changing = asyncio.Lock()
+        """Held while followers are made and ended."""
+        self._followers: dict[_Kind, Follower] = {}
+        self._closed = False
+        self._parting: set[asyncio.Task[None]] = set()
         self._beginning: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -53,8 +70,12 @@ class Following:
         if self._beginning is not None:
             self._beginning.cancel()
             await asyncio.wait([self._beginning])
-        if self._follower is not None:
-            await self._follower.close()
+        async with self._changing:
+            self._closed = True
+            while self._followers:
+                await self._followers.popitem()[1].close()
+        if self._parting:
+            await asyncio.wait(self._parting)
 
     async def change(self, wanted: FollowParams) -> FollowResult:
         """Follow what is wanted from now on; once begun, this is completed even if it is cancelled. InvalidParams, ReadOnly."""
@@ -82,26 +103,79 @@ class Following:
         return await self.status()
 
     async def _follow(self, tools: list[str] | tuple[str, ...]) -> None:
-        before, self._follower = self._follower, None
-        if before is not None:
-            await before.close()
-        if tools:
+        async with self._changing:
+            if tools:
+                await (await self._follower(_CONFIGURED)).follow(tools)
+            elif _CONFIGURED in self._followers:
+                await self._followers[_CONFIGURED].follow(tools)
+                await self._end_if_idle(_CONFIGURED)
+
+    async def _follower(self, kind: _Kind) -> Follower:
+        """InvalidParams, Unavailable."""
+        if self._closed:
+            raise Unavailable("the daemon is stopping")
+        found = self._followers.get(kind)
+        if found is None:
             from sessiond.daemon.follow import Follower
 
-            store = self._service.stores[DEFAULT_STORE]
-            self._follower = Follower(await self._service.transfer.followed(store), tools, os.environ)
-            await self._follower.start()
+            store, since = kind
+            sources = await self._service.transfer.followed(check_store(self._service.stores, store), since)
+            found = Follower(sources, (), os.environ)
+            await found.start()
+            self._followers[kind] = found
+        return found
+
+    async def _end_if_idle(self, kind: _Kind) -> None:
+        if self._followers[kind].is_idle:
+            await self._followers.pop(kind).close()
+
+    async def visited(self, peer: RemoteClient, wanted: SessionFollowParams) -> None:
+        """Follow what a client wants as long as it stays. When this returns, it is watched. InvalidParams."""
+        from sessiond.daemon.visits import Visit
+
+        places = [(one.format, one.path) for one in wanted.places]
+        known = [*await off_loop(_known_tools), *formats.NAMES]
+        for tool, path in places:
+            _check_names("places", [f"{tool or known[0]}:{path}"], known)
+            if not await FOLLOWING.call(os.path.exists, path):
+                raise InvalidParams(f"places: {path} does not exist", field="places")
+        kind = (wanted.store or DEFAULT_STORE, checked_since(wanted.since))
+        visit = Visit(peer, kind[0], places)
+        await FOLLOWING.call(visit.resolve)
+        deaf = self._service.transfer.listen(visit.hear)
+        try:
+            async with self._changing:
+                await (await self._follower(kind)).add(visit)
+        except BaseException:
+            deaf()
+            self._part(kind, visit)
+            raise
+        peer.on_closed(deaf)
+        peer.on_closed(lambda: self._part(kind, visit))
+
+    def _part(self, kind: _Kind, visit: Visit) -> None:
+        task = asyncio.create_task(self._parted(kind, visit), name="follow")
+        self._parting.add(task)
+        task.add_done_callback(self._parting.discard)
+
+    async def _parted(self, kind: _Kind, visit: Visit) -> None:
+        async with self._changing:
+            if kind in self._followers:  # the daemon goes on
+                try:
+                    await self._followers[kind].remove(visit)
+                finally:
+                    await self._end_if_idle(kind)
 
     @property
     def tools(self) -> Sequence[str]:
         """Those that are followed now; before it has begun, those that are configured."""
-        return self._config.follow_tools if self._follower is None else self._follower.tools
+        return self._config.follow_tools
 
     async def status(self) -> FollowResult:
-        follower = self._follower
-        if follower is None:
-            return FollowResult(tools=list(self._config.follow_tools), places=[], behind=0)
-        return FollowResult(tools=list(follower.tools), places=await follower.measured(), behind=follower.behind)
+        followers = list(self._followers.values())
+        places = await asyncio.gather(*(one.measured() for one in followers))
+        behind = sum(one.behind for one in followers)
+        return FollowResult(tools=list(self.tools), places=[one for some in places for one in some], behind=behind)
 
 
 def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None:

@@ -158,6 +158,11 @@ class Growth:
         return self._at.offset
 
     @property
+    def lines(self) -> int:
+        """How many whole lines were read."""
+        return self._at.line
+
+    @property
     def weight(self) -> int:
         """About how many bytes it holds in memory."""
         return 2 * KIB + 400 * self._at.line + 50 * len(self._blocks.digests) + len(self._blocks.rest)

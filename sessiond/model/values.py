@@ -192,6 +192,13 @@ def tool_of(metadata: JsonObject) -> str:
     return tool if isinstance(tool, str) and tool else OWN_TOOL
 
 
+def source_path(metadata: JsonObject) -> str | None:
+    """The file that a session was imported from, by its metadata; None if it was not imported."""
+    source = metadata.get("source")
+    path = source.get("path") if isinstance(source, dict) else None
+    return path if isinstance(path, str) and path else None
+
+
 RECORDS = "records"
 """In the metadata of an imported session: the unknown records of its source, which are not messages, as they were.
 They may be large, so no SessionInfo shows them; files and exports have them.

@@ -15,6 +15,7 @@ import msgspec
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.errors import invalid_params
 from sessiond.schema.daemon import Address, BackupResult, FollowParams, FollowResult, HelloResult, StatusResult
+from sessiond.schema.sessions import SessionFollowParams
 from sessiond.schema.types import JsonObject, Wire
 
 if typing.TYPE_CHECKING:
@@ -62,6 +63,9 @@ class DaemonControl(Protocol):
 
     async def follow(self, wanted: FollowParams) -> FollowResult:
         """Follow these tools from now on; None: as before."""
+
+    async def follow_places(self, peer: RemoteClient, wanted: SessionFollowParams) -> None:
+        """Follow these places as long as `peer` is connected. When this returns, they are watched."""
 
     async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
         """Copy everything to `path`. Cancelling this removes the copy."""

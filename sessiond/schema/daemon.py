@@ -237,6 +237,8 @@ class FollowedPlace(Wire):
     """For how long the first of them has waited."""
     reading_seconds: float = 0.0
     """How long reading has taken since the daemon began to follow the place."""
+    asked: bool = False
+    """Whether it is followed only for a client, by `session/follow`, and as long as that stays."""
 
 
 class FollowResult(Wire):

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from sessiond.schema.types import Activity, Count, Seq, SessionInfo, ShownChange, Wire
-from sessiond.store.port import HubStatus
+from sessiond.store.port import FileWarning, HubStatus
 
 
 class Origin(Wire):
@@ -101,6 +101,15 @@ class ListChanged(Wire):
     """
 
 
+class Imported(Wire):
+    """Sent to a connection that follows places by `session/follow`: what was imported from there, whoever asked for it, and what could
+    not be read. A client that reads slowly is told later, in one notification, with each session once, as it was last.
+    """
+
+    sessions: list[SessionInfo]
+    warnings: list[FileWarning]
+
+
 class HubChanged(Wire):
     """Sent to every connection that is initialized when what is known of the hub of a shared store has changed: at once when the
     hub is lost or back, and at most once a second while only `pending` or `problem` change, with the last value in any case.
@@ -121,6 +130,7 @@ NOTIFICATIONS: dict[str, type[Wire]] = {
     "session/asked": Asked,
     "session/interrupted": Interrupted,
     "session/activityChanged": ActivityChanged,
+    "session/imported": Imported,
     "list/changed": ListChanged,
     "store/hubChanged": HubChanged,
 }

@@ -436,6 +436,24 @@ class ImportParams(Wire):
     """`$/progress` notifications carry this token."""
 
 
+class ImportPlace(Wire):
+    """A folder or file in which another tool keeps its sessions."""
+
+    path: str
+    """Absolute."""
+    format: str | None = None
+    """Whose files; detected if absent."""
+
+
+class SessionFollowParams(Wire):
+    """What to import while it is written, as long as the caller stays connected."""
+
+    places: list[ImportPlace]
+    store: str | None = None
+    since: str | None = None
+    """RFC 3339. Of a file that must be read whole, sessions without a message since then are left out."""
+
+
 class ToolReport(Wire):
     """What an import found of one tool."""
 

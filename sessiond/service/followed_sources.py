@@ -5,33 +5,45 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import msgspec
 
 from sessiond.errors import SessiondError, Unavailable
 from sessiond.fs import FOLLOWING
+from sessiond.importers import registry
 from sessiond.importers.freshness import doubt
+from sessiond.importers.record import SkippedLine
 from sessiond.schema.sessions import ImportResult
-from sessiond.service.growing_sources import read_on
+from sessiond.service.growing_sources import ReadOn, read_on
 from sessiond.service.imported_session import GONE, ImportTarget
 from sessiond.service.sources import Sources, changed_at, mark_of
 from sessiond.service.vanished import mark_session
+from sessiond.store.port import FileWarning
 
 log = logging.getLogger(__name__)
 UNKNOWN = "unknown"
 """The version of a file that cannot be looked at. It differs from every other, so that reading the file says why."""
 _TOGETHER = 200
 """Files that are looked at in one go on a thread."""
+_SUSPECTS = 1000
 
-Import = Callable[[str, str], Awaitable[ImportResult]]
+Import = Callable[[str, str | None], Awaitable[ImportResult]]
 
 
 class FollowedSources:
-    """`import_(path, tool)` imports a file without a client having asked for it."""
+    """`import_(path, tool)` imports a file without a client having asked for it. `tell(path, result)` is called with what came."""
 
-    def __init__(self, place: ImportTarget, sources: Sources, import_: Import) -> None:
+    def __init__(
+        self, place: ImportTarget, sources: Sources, import_: Import, tell: Callable[[str, ImportResult], Awaitable[None]]
+    ) -> None:
         self._place = place
         self._sources = sources
         self._import = import_
+        self._tell = tell
         self._told: set[str] = set()
+        self._suspect: dict[str, Sequence[FileWarning]] = {}
+        """By file: what was met when it was read last."""
         self._unread: dict[str, list[str]] = {}
         """By file: what it has that nobody reads."""
         self._seen: dict[str, tuple[str, str]] = {}
@@ -40,39 +52,53 @@ class FollowedSources:
     def now(self) -> str:
         return self._place.open_sessions.now()
 
-    async def bring(self, path: str, tool: str) -> list[str]:
-        """Import a file; returns the ids of the sessions that are new or have changed. SessiondError, also if an error of
-        ours or of the system kept the file from being read to its end.
+    async def bring(self, path: str, tool: str | None, *, named: bool = False) -> ImportResult:
+        """Import a file. `tool`: whose file it is; None: it is found out. `named`: somebody named this very file. SessiondError,
+        also if an error of ours or of the system kept the file from being read to its end.
         """
+        whose = tool or await FOLLOWING.call(partial(_whose, path, named=named))
+        if whose is None:
+            return ImportResult(sessions=[], skipped=0, warnings=[])
         if self._sources.mark(path) == GONE:
             await self._set_gone(path, None)
-        if (told := await self._read_on(path, tool)) is not None:
+        if (read := await self._read_on(path, whose)) is not None:
+            warnings = [FileWarning(one.path, one.line, one.reason) for one in read.skipped]
+            told = ImportResult(sessions=read.sessions, skipped=0, warnings=warnings)
+            await self._tell(path, told)
             return told
-        result = await self._import(path, tool)
+        result = await self._import(path, None if whose == registry.NATIVE else whose)
         for warning in result.warnings:
             text = f"{warning.path}: {warning.message}"
             if text not in self._told and len(self._told) < 1000:
                 self._told.add(text)
                 log.info("following %s", text)
         self._note_doubts(path, result)
+        await self._tell(path, msgspec.structs.replace(result, warnings=self._sure(path, result.warnings)))
         if (reason := self._sources.unread.reason(path)) is not None:
             raise Unavailable(reason)
-        return [info.session_id for info in result.sessions]
+        return result
 
-    async def _read_on(self, path: str, tool: str) -> list[str] | None:
+    async def _read_on(self, path: str, tool: str) -> ReadOn | None:
         """As `read_on`, and None if that fails: reading the whole says why."""
         try:
             went_on = await read_on(self._place, self._sources, path, tool)
-            if went_on is not None:
-                told, newest = went_on
-                if newest:
-                    self._note_newest(tool, newest, await FOLLOWING.call(changed_at, path))
-                return told
+            if went_on is not None and went_on.newest:
+                self._note_newest(tool, went_on.newest, await FOLLOWING.call(changed_at, path))
+            return went_on
         except (SessiondError, OSError) as error:
             log.info("%s is read whole: %s", path, error)
         except Exception:  # a bug of ours
             log.exception("%s could not be read on, and is read whole", path)
         return None
+
+    def _sure(self, path: str, warnings: list[FileWarning]) -> list[FileWarning]:
+        """Those that do not pass when the tool has written what it is just writing: they are about whole lines, or were met at the last
+        reading too.
+        """
+        before, lines = self._suspect.pop(path, ()), self._sources.kept.lines(path)
+        if warnings and len(self._suspect) < _SUSPECTS:
+            self._suspect[path] = warnings
+        return [one for one in warnings if one in before or (one.line is not None and one.line <= lines)]
 
     def goes_on(self, path: str) -> bool:
         """Whether only what is new in the file will be read, whatever its size."""
@@ -108,14 +134,14 @@ class FollowedSources:
         before, written_before = self._seen.get(tool, ("", ""))
         self._seen[tool] = (max(before, newest), max(written_before, written))
 
-    def doubt(self, path: str, tool: str) -> str | None:
+    def doubt(self, path: str, tool: str | None) -> str | None:
         """What showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read, or that
         a write costs a copy of the file.
         """
         found = list(self._unread.get(path, ()))
         if (reason := self._sources.copied.get(path)) is not None:
             found.append(f"{path} was copied to be read: {reason}")
-        return "; ".join(found) or doubt(*self._seen.get(tool, ("", "")))
+        return "; ".join(found) or doubt(*self._seen.get(tool or "", ("", "")))
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
         """Those of `paths` that were not read to their end in their present version."""
@@ -158,6 +184,14 @@ class FollowedSources:
 
 def _is_table(kind: str) -> bool:
     return kind.startswith("table ")
+
+
+def _whose(path: str, *, named: bool) -> str | None:
+    """The importer that recognises a file; None if none does. Unavailable if it cannot be looked at. Blocks."""
+    found = registry.identify(path, None, named=named)
+    if isinstance(found, SkippedLine) and found.failed:
+        raise Unavailable(found.reason)
+    return found.importer if isinstance(found, registry.Found) else None
 
 
 def _marks(paths: Sequence[str]) -> list[str | None]:

@@ -8,12 +8,13 @@ session, from the first message on that the source's former end let it say.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.fs import FOLLOWING
-from sessiond.importers.record import Ending, Event, InfoUpdate, MessageRecord, SessionStart, digest_of
+from sessiond.importers.record import Ending, Event, InfoUpdate, MessageRecord, SessionStart, SkippedLine, digest_of
 from sessiond.model.session import Session
 from sessiond.model.values import Json, JsonObject
 from sessiond.schema.types import SessionInfo
@@ -33,6 +34,16 @@ from sessiond.service.source_merge import SourceDigest, SourceGrowth
 from sessiond.service.sources import Sources, beside_of, mark_of
 
 
+class ReadOn(NamedTuple):
+    """What came of reading a source on: the session if it has changed, the time of the newest message that is new (or ""), and lines that
+    could not be understood.
+    """
+
+    sessions: list[SessionInfo]
+    newest: str
+    skipped: list[SkippedLine]
+
+
 class _Said(msgspec.Struct):
     """What a source says since. `info`, `last`, `fields`: as in KeptSource. `known`: the session's info, with what the end says."""
 
@@ -41,12 +52,14 @@ class _Said(msgspec.Struct):
     last: dict[str, bytes]
     known: JsonObject
     fields: dict[str, bytes]
+    skipped: list[SkippedLine]
 
 
 def _said(events: list[Event], kept: KeptSource) -> _Said | None:
     """None if it says anything new of another session."""
     messages: list[MessageRecord] = []
     names: list[InfoUpdate] = []
+    skipped: list[SkippedLine] = []
     info, before, begun = dict(kept.info), dict(kept.info), 0
     for event in events:
         match event:
@@ -60,18 +73,18 @@ def _said(events: list[Event], kept: KeptSource) -> _Said | None:
                 return None
             case Ending():
                 before, begun = dict(info), len(messages)
+            case SkippedLine():
+                skipped.append(event)
             case _:
                 pass
     if names != kept.names:
         return None
     last = {str(one.message["id"]): one.digest for one in messages[begun:]}
-    return _Said(messages, before, last, info, fields_said(info))
+    return _Said(messages, before, last, info, fields_said(info), skipped)
 
 
-async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -> tuple[list[str], str] | None:
-    """The id of the session if it has changed, and the time of the newest message that is new. None: the source must be read whole,
-    as it must after an error.
-    """
+async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -> ReadOn | None:
+    """None: the source must be read whole, as it must after an error."""
     kept = sources.kept.take(path)
     if kept is None or kept.tool != tool:
         return None
@@ -86,7 +99,7 @@ async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -
     if not await place.has(local_id):
         return None
     whole = mark if kept.growth.at_end else None
-    told: list[str] = []
+    told: list[SessionInfo] = []
     if {one.message["id"]: one.digest for one in said.messages} != kept.last or said.fields != kept.fields:
         described = await _give(place, kept, said, whole)
         if described is None:
@@ -97,10 +110,11 @@ async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -
     if whole is not None:
         sources.remember(path, tool, whole, [local_id])
         place.ledger.read_to_end(place.store.name, path, tool, whole)
-    return told, max((one.message["timestamp"] for one in said.messages), default="")
+    newest = max((one.message["timestamp"] for one in said.messages), default="")
+    return ReadOn(told, newest, said.skipped)
 
 
-async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | None) -> list[str] | None:
+async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | None) -> list[SessionInfo] | None:
     one = place.open_sessions.of(place.store, kept.start.suggested_id)
     held = PinnedSession(place.open_sessions, one, stays=True)
     end = GrownEnd(place, kept.start, held, kept.last, kept.fields)
@@ -117,7 +131,7 @@ async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | 
         described: SessionInfo | None = await end.finish(mark)
     finally:
         await end.abandon()
-    return [] if described is None else [described.session_id]
+    return [] if described is None else [described]
 
 
 async def continued(place: ImportTarget, start: SessionStart, file: ImportFile) -> ImportedSession:

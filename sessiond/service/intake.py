@@ -113,9 +113,8 @@ class Intake:
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
             raise InvalidParams(f"format: expected one of {known}", field="format")
-        native = NativeIntake(
-            self._place, self._tally.warn, self._tally.took, self._threads, dry_run=self._wanted.dry_run
-        )
+        tally = self._tally
+        native = NativeIntake(self._place, tally.warn, tally.took, threads, dry_run=dry_run, followed=followed)
         try:
             if fmt in formats.NAMES:
                 await native.run(path, fmt or "")

@@ -53,6 +53,11 @@ class KeptSources:
         kept, _ = self._kept.get(path, (None, 0))
         return 0 if kept is None else kept.growth.read_to
 
+    def lines(self, path: str) -> int:
+        """How many whole lines of the source were read: 0 if it is not kept."""
+        kept, _ = self._kept.get(path, (None, 0))
+        return 0 if kept is None else kept.growth.lines
+
     def put(self, kept: KeptSource) -> None:
         path, weight = kept.growth.path, kept.growth.weight
         self.take(path)

@@ -20,7 +20,7 @@ from sessiond.importers.record import open_source
 from sessiond.importers.sections import SessionLines, sections
 from sessiond.limits import MIB
 from sessiond.model.session import Session
-from sessiond.model.values import Json
+from sessiond.model.values import Json, split_wire_id
 from sessiond.schema.types import SessionInfo
 from sessiond.service.imported_session import ImportTarget
 from sessiond.service.offload import heavy
@@ -44,12 +44,14 @@ class NativeIntake:
         threads: Threads,
         *,
         dry_run: bool,
+        followed: bool,
     ) -> None:
         self._place = place
         self._warn = warn
         self._took = took
         self._threads = threads
         self._dry_run = dry_run
+        self._followed = followed
 
     async def run(self, path: str, name: str) -> None:
         """Import everything at `path` that is in the format `name`."""
@@ -158,6 +160,9 @@ class NativeIntake:
 
     async def _merge(self, session: Session) -> None:
         place = self._place
+        if self._followed and not await place.has(session.local_id) and await self._is_deleted(session.local_id):
+            self._took(None, 0)  # nobody asked for this import
+            return
         held = await place.held(session.local_id)
         if held is None:
             described = (
@@ -178,6 +183,13 @@ class NativeIntake:
             self._took(described if new else None, len(new))
         finally:
             held.let_go()
+
+    async def _is_deleted(self, local_id: str) -> bool:
+        """Whether somebody deleted it here."""
+        store = self._place.store
+        return any(
+            one.reason == "deleted" and split_wire_id(one.info.session_id)[1] == local_id for one in await store.trash()
+        )
 
 
 def _lacking(here: Session, source: Session) -> list[dict[str, Json]]:

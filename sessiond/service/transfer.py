@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import posixpath
-from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import jsonl
 from sessiond.formats.losses import lost
-from sessiond.fs import FOLLOWING, IMPORT_PLACES, NAMED, FileSystem, RealFileSystem, atomic_write
+from sessiond.fs import FOLLOWING, IMPORT_PLACES, NAMED, FileSystem, RealFileSystem, Threads, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
-from sessiond.model.values import strict_timestamp
+from sessiond.model.values import source_path, strict_timestamp
 from sessiond.schema.sessions import ExportResult, ImportResult, MoveResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from sessiond.service.intake import Intake, Progress
     from sessiond.service.sources import Sources
 
+Listener: TypeAlias = Callable[[str, str, ImportResult, Mapping[str, str]], None]
+"""Is given the name of the store, the path, what came, and where the links in its paths lead (path -> path without links)."""
 EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic")
 
 
@@ -55,6 +59,7 @@ class Transfer:
         self._fs: FileSystem = RealFileSystem()
         self._sources: dict[str, Sources] = {}
         self._removals = removals
+        self._listeners: list[Listener] = []
 
     # Fork
 
@@ -136,24 +141,49 @@ class Transfer:
         with nullcontext(FOLLOWING) if followed else IMPORT_PLACES.of(_place_of(path)) as threads:
             if not await threads.call(os.path.exists, path):
                 raise InvalidParams(f"path: {path} does not exist", field="path")
-            since = _checked_since(since)
+            since = checked_since(since)
             intake = await asyncio.to_thread(self._intake, store, progress)
-            return await intake.run(
+            result: ImportResult = await intake.run(
                 path, threads, format=format, since=since, dry_run=dry_run, report=report, followed=followed
             )
+            if not dry_run and not followed:  # what a follower imports, it tells itself
+                await self._tell(store, path, msgspec.structs.replace(result, warnings=[]), threads)
+        return result
 
-    async def followed(self, store: Store) -> FollowedSources:
-        """For a follower that imports into `store`."""
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """`listener` is called with what each import brings, whoever wants it. Call what is returned to end that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
-        def import_(path: str, tool: str) -> Awaitable[ImportResult]:
+    async def _tell(self, store: Store, path: str, result: ImportResult, threads: Threads) -> None:
+        """`threads`: for the disk that has the files."""
+        if not self._listeners or not (result.sessions or result.warnings):
+            return
+        paths = {path, *(one.path for one in result.warnings)}
+        paths |= {found for one in result.sessions if (found := source_path(one.metadata))}
+        real: dict[str, str] = {}
+        with suppress(SessiondError):  # it was read a moment ago, and hangs now: its names are all that is known
+            real = await threads.call(_without_links, paths)
+        for listener in list(self._listeners):
+            listener(store.name, path, result, real)
+
+    async def followed(self, store: Store, since: str | None = None) -> FollowedSources:
+        """For a follower that imports into `store`. `since` (RFC 3339): of files that are read whole, only sessions with a message
+        since then. InvalidParams.
+        """
+        since = checked_since(since)
+
+        def import_(path: str, tool: str | None) -> Awaitable[ImportResult]:
             return self.import_(
-                path, store, format=tool, since=None, dry_run=False, progress=None, report=True, followed=True
+                path, store, format=tool, since=since, dry_run=False, progress=None, report=True, followed=True
             )
 
         def load() -> FollowedSources:
             from sessiond.service.followed_sources import FollowedSources  # see `_sources_of`
 
-            return FollowedSources(*self._sources_of(store), import_)
+            return FollowedSources(
+                *self._sources_of(store), import_, lambda path, result: self._tell(store, path, result, FOLLOWING)
+            )
 
         return await asyncio.to_thread(load)
 
@@ -260,12 +290,18 @@ def _render(session: Session, fmt: str) -> bytes:
     return "".join(chunks).encode("utf-8", "replace")
 
 
+def _without_links(paths: Iterable[str]) -> dict[str, str]:
+    """Blocks."""
+    return {path: os.path.realpath(path) for path in paths}
+
+
 def _place_of(path: str) -> str:
     """The folder that an import reads, as far as its name tells: a look at it might wait for its disk."""
     return os.path.dirname(path) if os.path.splitext(path)[1] else path
 
 
-def _checked_since(since: str | None) -> str | None:
+def checked_since(since: str | None) -> str | None:
+    """As times are written here. InvalidParams."""
     try:
         return None if since is None else strict_timestamp(since)
     except (ValueError, OverflowError) as error:

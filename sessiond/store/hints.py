@@ -75,16 +75,19 @@ class Hints:
         self._stop = threading.Event()
         self._source: HintSource | None = None
         self._thread: threading.Thread | None = None
+        self._hidden = False
 
-    async def open(self, path: str, inner: Callable[[str], bool], *, links: bool = False) -> None:
+    async def open(self, path: str, inner: Callable[[str], bool], *, links: bool = False, hidden: bool = False) -> None:
         """Every write after this returns is reported. `inner(folder)`: whether a folder (relative) may hold files of
         sessions. `links`: folders that links lead to are watched as if they were in place of the links, each once.
-        OSError, RuntimeError. If it is cancelled, `close` still releases what it took.
+        `hidden`: also what has a name with a dot, as in other tools' folders; in our own these are ours. OSError,
+        RuntimeError. If it is cancelled, `close` still releases what it took.
         """
-        await shielded(self._open(path, inner, links))
+        await shielded(self._open(path, inner, links, hidden))
 
-    async def _open(self, path: str, inner: Callable[[str], bool], links: bool) -> None:
-        self._source = await self._run_on_its_disk(source_of, path, inner, links)
+    async def _open(self, path: str, inner: Callable[[str], bool], links: bool, hidden: bool) -> None:
+        self._hidden = hidden
+        self._source = await self._run_on_its_disk(source_of, path, inner, links, hidden)
         self._thread = threading.Thread(target=self._run, args=(self._source,), name=f"watch {path}", daemon=True)
         self._thread.start()
 
@@ -98,16 +101,16 @@ class Hints:
     def _run(self, source: HintSource) -> None:
         try:
             while not self._stop.is_set():
-                found = [path for path in source.wait() if is_theirs(path)]
+                found = [path for path in source.wait() if self._hidden or is_theirs(path)]
                 if found:
                     self._told(found)
         except Exception as error:
             self._failed(error)
 
 
-def source_of(path: str, inner: Callable[[str], bool], links: bool = False) -> HintSource:
+def source_of(path: str, inner: Callable[[str], bool], links: bool = False, hidden: bool = False) -> HintSource:
     """Blocks. OSError, RuntimeError."""
-    return Folders(path, inner, links) if sys.platform == "linux" else Notify(path)
+    return Folders(path, inner, links, hidden) if sys.platform == "linux" else Notify(path)
 
 
 def is_theirs(path: str) -> bool:
@@ -116,12 +119,15 @@ def is_theirs(path: str) -> bool:
 
 
 class Folders:
-    """inotify on a folder and each folder below it that `inner` accepts. `links`: also on those that links lead to."""
+    """inotify on a folder and each folder below it that `inner` accepts. `links`: also on those that links lead to. `hidden`: also on those with a
+    dot at the beginning of their name, and on such files.
+    """
 
-    def __init__(self, root: str, inner: Callable[[str], bool], links: bool = False) -> None:
+    def __init__(self, root: str, inner: Callable[[str], bool], links: bool = False, hidden: bool = False) -> None:
         self._root = root
         self._inner = inner
         self._links = links
+        self._hidden = hidden
         self._folders: dict[int, str] = {}
         """Watch -> folder, relative; "" is the root."""
         self._inotify = Inotify()
@@ -176,7 +182,7 @@ class Folders:
         folder = self._folders.get(one.watch)
         if one.mask & inotify.IGNORED:
             self._folders.pop(one.watch, None)
-        elif folder is not None and one.name and not one.name.startswith("."):
+        elif folder is not None and one.name and (self._hidden or not one.name.startswith(".")):
             name = posixpath.join(folder, one.name)
             is_folder = one.mask & inotify.IS_DIR or (one.mask & (_COMES | _GOES) and self._is_linked(name))
             if is_folder and self._inner(name):
@@ -210,7 +216,8 @@ class Folders:
         with os.scandir(posixpath.join(self._root, folder)) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 name = posixpath.join(folder, entry.name)
-                if not entry.name.startswith(".") and self._inner(name) and entry.is_dir(follow_symlinks=self._links):
+                seen = self._hidden or not entry.name.startswith(".")
+                if seen and self._inner(name) and entry.is_dir(follow_symlinks=self._links):
                     self._watch(name)
 
     def _drop(self, folder: str) -> None:

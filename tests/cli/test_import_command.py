@@ -239,6 +239,21 @@ def test_following_goes_on_with_the_next_daemon(user: Shell) -> None:
     following.end()
 
 
+def test_what_was_deleted_here_is_not_brought_back_by_following(user: Shell) -> None:
+    """Not even by the next daemon, which finds out what was written meanwhile."""
+    following = Following(user, "--yes")
+    following.document()
+    assert user("rm", f"claude-code-{S}").code == 0
+    user("stop")
+    with transcript(user).open("a") as file:
+        file.write(record(5))
+    other = transcript(user).with_name("22222222-2222-3333-4444-555555555555.jsonl")
+    other.write_text(record(1, other.stem, "in a new file"))
+    assert [info["sessionId"] for info in following.document()["sessions"]] == [f"claude-code-{other.stem}"]
+    following.end()
+    assert [one["sessionId"] for one in user("list", "--json").json["sessions"]] == [f"claude-code-{other.stem}"]
+
+
 def test_progress_says_files_sessions_messages_and_speed() -> None:
     """The words next to the bar."""
     progress = Progress(files=12, total_files=4000, sessions=1, messages=1200, bytes=30_000_000, total_bytes=1)

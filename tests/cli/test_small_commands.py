@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sessiond.cli import (
     adopt,
     backup,
     doctor,
-    import_follow,
+    follow,
     listen,
     mv,
     repair_config,
@@ -32,11 +33,11 @@ from sessiond.cli import (
 from sessiond.cli import list as listing
 from sessiond.cli import status as daemon_status
 from sessiond.cli.doctor_files import Finding
-from sessiond.cli.import_follow import _Follower
-from sessiond.cli.import_run import Choice, ImportPath
+from sessiond.cli.import_follow import _Shown
 from sessiond.cli.pages import sessions
 from sessiond.client.daemon_types import Address, Status
-from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable, InvalidParams
+from sessiond.client.wire import Incoming
+from sessiond.errors import AlreadyExists, ConfigError, Conflict, DaemonUnreachable, InvalidParams
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
 from tests.shell import Shell
@@ -245,76 +246,51 @@ class Repl:
 
 # import --follow
 
-ALL = Choice(store=None, since=None, dry_run=False)
+
+def word(*session_ids: str, warnings: Sequence[dict[str, Any]] = ()) -> Incoming:
+    """A `session/imported` as the daemon sends it."""
+    sessions = [{"sessionId": one, "messageCount": 2, "name": "N"} for one in session_ids]
+    params = {"sessions": sessions, "skipped": 0, "warnings": warnings}
+    return Incoming(method="session/imported", params=msgspec.Raw(msgspec.json.encode(params)))
 
 
-def imported(session_id: str = "", warnings: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    sessions = [{"sessionId": session_id, "messageCount": 2, "name": "N"}] if session_id else []
-    return {"sessions": sessions, "skipped": 0, "warnings": warnings or []}
-
-
-def transcript(path: Path) -> Path:
-    record = {
-        "type": "user",
-        "uuid": "a",
-        "parentUuid": None,
-        "sessionId": "s",
-        "message": {"role": "user", "content": "x"},
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record) + "\n")
-    return path
-
-
-def test_what_is_written_is_taken_in_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of a tool's that changes is read and its session told; others, and files that are gone again, are not asked about."""
-    file = transcript(tmp_path / "p" / "a.jsonl")
-    (tmp_path / "p" / "notes.md").write_text("mine")
-    answers = Answers({"session/import": [imported(), imported("s1")]})
-    client = answers.client
-    follower = _Follower([ImportPath(str(tmp_path / "p"), None), ImportPath(str(tmp_path / "q"), None)], ALL, False)
-    follower.everything(client, first=True)
-    assert "following 2 places" in capsys.readouterr().out
-    asked = len(answers.asked)
-    gone, nobody = str(tmp_path / "p" / "gone.jsonl"), str(tmp_path / "elsewhere.jsonl")
-    Path(nobody).write_text("x")
-    follower.changed(client, {str(file), gone, nobody, str(tmp_path / "p" / "notes.md")})
-    assert [params["path"] for _, params in answers.asked[asked:]] == [str(file)]
+def test_what_was_imported_is_told_in_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a script it gets what the daemon sent."""
+    shown = _Shown(as_json=False)
+    shown.told(word("s1"))
+    shown.told(word())
     assert capsys.readouterr().out == "s1 2 messages N\n"
-    follower.everything(client, first=False)
-    assert capsys.readouterr().out == "s1 2 messages N\n"
+    _Shown(as_json=True).told(word("s1"))
+    assert [one["sessionId"] for one in json.loads(capsys.readouterr().out)["sessions"]] == ["s1"]
 
 
-def test_a_damaged_line_is_told_when_it_stays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_warning_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that cannot be read is tried again and again."""
+    shown = _Shown(as_json=False)
+    for line in (None, 2, None):
+        shown.told(word(warnings=[{"path": "/a.jsonl", "line": line, "message": "it is broken"}]))
+    assert capsys.readouterr().err == "warning: /a.jsonl: it is broken\nwarning: /a.jsonl:2: it is broken\n"
+
+
+# follow
+
+
+def test_a_place_that_is_asked_for_by_a_command_is_still_to_be_configured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A line that is just being written looks damaged once; one that is found twice is reported, once."""
-    monkeypatch.setattr(import_follow, "_REST", 0.0)
-    file = transcript(tmp_path / "a.jsonl")
-    warning = {"path": str(file), "line": 2, "message": "not JSON"}
-    client = Answers({"session/import": [imported("s1", [warning])]}).client
-    follower = _Follower([ImportPath(str(file), None)], ALL, True)
-    told = []
-    for _ in range(4):
-        follower.changed(client, {str(file)})
-        shown = capsys.readouterr()
-        told.append(shown.err)
-        assert [one["sessionId"] for one in json.loads(shown.out)["sessions"]] == ["s1"]
-    assert told == ["", f"warning: {file}:2: not JSON\n", "", ""]
-
-
-def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A refusal by the daemon does not end the import."""
-    monkeypatch.setattr(import_follow, "_REST", 0.0)
-    file = transcript(tmp_path / "a.jsonl")
-    client = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]}).client
-    follower = _Follower([ImportPath(str(file), None)], ALL, False)
-    follower.changed(client, {str(file)})
-    assert "it is broken" in capsys.readouterr().err
-    follower.changed(client, {str(file)})
-    assert capsys.readouterr().out == "s1 2 messages N\n"
+    """`follow on` names a place of this shell's that only a command has followed until now. The status says so."""
+    mine = tmp_path / "mine" / "projects"
+    mine.mkdir(parents=True)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(mine.parent))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asked = {"tool": "claude-code", "path": str(mine), "sessions": 2, "asked": True}
+    answers = Answers({"daemon/follow": [{"tools": ["claude-code"], "places": [asked], "behind": 0}]})
+    run(monkeypatch, follow, answers, "on", "claude-code")
+    assert [[*params["add"]] for _, params in answers.asked] == [["claude-code"], [f"claude-code:{mine}"]]
+    answers = Answers({"daemon/follow": [{"tools": [], "places": [asked], "behind": 0}]})
+    told = run(monkeypatch, follow, answers, "status").output
+    assert "following only what commands ask for\n" in told
+    assert "1 place only as long as a command runs, such as sessiond import --follow\n" in told
 
 
 # doctor

@@ -21,6 +21,16 @@ from sessiond.daemon.following import Following
 from sessiond.errors import ReadOnly
 from sessiond.importers import registry
 from sessiond.importers.record import SkippedLine
+from sessiond.schema.sessions import ImportResult
+from sessiond.schema.types import SessionInfo
+
+
+def a_session(session_id: str) -> SessionInfo:
+    """Without anything but its id."""
+    return SessionInfo(
+        session_id=session_id, name=None, created_at="", updated_at="", model=None, message_count=0, seq=0, store="default",
+        format="jsonl", path="", cwd=None, tags=[], archived=False, summary=None, parent=None, metadata={}, attached=0, dirty=False,
+    )  # fmt: skip
 
 
 class Importing:
@@ -37,7 +47,7 @@ class Importing:
         self.changed: list[str] = []
         """Files that were changed in place."""
 
-    async def bring(self, path: str, tool: str) -> list[str]:
+    async def bring(self, path: str, tool: str | None, *, named: bool = False) -> ImportResult:
         name = os.path.basename(path)
         self.brought.append(name)
         if self.fails:
@@ -47,9 +57,9 @@ class Importing:
             raise KeyError("a bug")
         if name.startswith("large"):
             await asyncio.sleep(3600)
-        return [f"{tool}-{name}"]
+        return ImportResult(sessions=[a_session(f"{tool}-{name}")], skipped=0, warnings=[])
 
-    def doubt(self, path: str, tool: str) -> str | None:
+    def doubt(self, path: str, tool: str | None) -> str | None:
         return None
 
     def goes_on(self, path: str) -> bool:
@@ -355,7 +365,7 @@ async def test_a_folder_that_cannot_be_watched_is_compared(
 ) -> None:
     """Now and then, and the status says why; what was read in between does not hide it."""
 
-    async def full(*_: object, links: bool) -> None:
+    async def full(*_: object, **_more: bool) -> None:
         raise OSError(28, "inotify watch limit reached")
 
     monkeypatch.setattr(follow.Hints, "open", full)
@@ -374,11 +384,11 @@ async def test_a_folder_is_watched_as_soon_as_it_can_be(
     """There were no file descriptors when it was found; then its problem is over."""
     real, left = follow.Hints.open, [1, 1]
 
-    async def later(self: Any, *args: Any, links: bool) -> None:
+    async def later(self: Any, *args: Any, **more: bool) -> None:
         if left:
             left.pop()
             raise OSError(errno.EMFILE, "Too many open files")
-        await real(self, *args, links=links)
+        await real(self, *args, **more)
 
     monkeypatch.setattr(follow.Hints, "open", later)
     monkeypatch.setattr(follow, "_COMPARE_S", 0.05)
@@ -494,9 +504,9 @@ async def test_the_status_says_how_far_behind_a_place_is(
     await asyncio.sleep(0.01)
     assert follower.status()[0].waiting_seconds > behind.waiting_seconds > 0
 
-    async def slow(path: str, tool: str) -> list[str]:
+    async def slow(path: str, tool: str, *, named: bool) -> ImportResult:
         await asyncio.sleep(0.05)
-        return []
+        return ImportResult(sessions=[], skipped=0, warnings=[])
 
     monkeypatch.setattr(importing, "bring", slow)
     place(user_home, "c.jsonl")

@@ -173,7 +173,8 @@ class Following:
     async def bring(self, path: Path) -> list[str]:
         if self._whole:
             self.kept.rows.clear()
-        return await self.sources.bring(str(path), self._tool)
+        brought = await self.sources.bring(str(path), self._tool)
+        return [info.session_id for info in brought.sessions]
 
 
 def read(tool: Tool, before: RowsRead | None = None) -> tuple[list[str], list[str], RowsRead]:

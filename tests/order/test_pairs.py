@@ -133,7 +133,7 @@ def test_every_request_is_in_the_table() -> None:
     assert {name for name, method in METHODS.items() if method.order == "barrier"} == {"session/import", "store/adopt"}
     assert {name for name, method in METHODS.items() if method.order == "free"} == {
         "daemon/hello", "daemon/status", "daemon/acknowledge", "daemon/listen", "daemon/reindex", "daemon/stop",
-        "session/ask", "session/answer",
+        "session/ask", "session/answer", "session/follow",
     }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def test_not_stale(name: str) -> None:
 
 
 ADDED = {
-    "daemon/follow", "daemon/reindex", "session/activity", "session/answer", "session/ask", "session/listChanged", "session/usage",
+    "daemon/follow", "daemon/reindex", "session/activity", "session/answer", "session/ask", "session/follow", "session/listChanged", "session/usage",
 }  # fmt: skip
 """Methods that came later. An older daemon says that it does not know them."""
 

@@ -226,7 +226,8 @@ async def test_a_followed_file_that_the_system_does_not_open_is_not_forgotten(
             patch.setattr(module, function, no_descriptor)
             with pytest.raises(Unavailable, match="Too many open files"):
                 await followed.bring(str(file), "claude-code")
-    assert await followed.bring(str(file), "claude-code") == [wire_id(file)]
+    brought = await followed.bring(str(file), "claude-code")
+    assert [info.session_id for info in brought.sessions] == [wire_id(file)]
     assert await followed.behind([str(file)]) == []
 
 

@@ -44,7 +44,7 @@ def locked(path: Path) -> Iterator[None]:
 
 async def followed(served: Served, path: Path) -> Any:
     following = await served.service.transfer.followed(served.service.stores["default"])
-    return await following.bring(str(path), "claude-code")
+    return (await following.bring(str(path), "claude-code")).sessions
 
 
 async def test_what_cannot_be_known_is_waited_for(served: Served, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from sessiond.index.values import UsageQuery
 from sessiond.model.values import JsonObject
 from sessiond.rpc.methods import Call, method
 from sessiond.schema import sessions as s
-from sessiond.schema.types import Filter
+from sessiond.schema.types import Filter, Nothing
 
 
 def _wire_names(filter_: Filter | None) -> JsonObject | None:
@@ -115,3 +115,10 @@ async def import_(call: Call, params: s.ImportParams) -> s.ImportResult:
     finally:
         if progress is not None:
             progress.end("")
+
+
+@method("session/follow", s.SessionFollowParams, Nothing, "unavailable", outlives=False, order="free")
+async def follow(call: Call, params: s.SessionFollowParams) -> Nothing:
+    """Import what is written at these places from now on, as long as the caller stays connected. What came is told by `session/imported`."""
+    await call.daemon.follow_places(call.peer, params)
+    return Nothing()
