@@ -35,7 +35,11 @@ class FollowedSources:
     """`import_(path, tool)` imports a file without a client having asked for it. `tell(path, result)` is called with what came."""
 
     def __init__(
-        self, place: ImportTarget, sources: Sources, import_: Import, tell: Callable[[str, ImportResult], Awaitable[None]]
+        self,
+        place: ImportTarget,
+        sources: Sources,
+        import_: Import,
+        tell: Callable[[str, ImportResult], Awaitable[None]],
     ) -> None:
         self._place = place
         self._sources = sources

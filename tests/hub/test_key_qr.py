@@ -21,7 +21,8 @@ def seen(drawn: str) -> str:
     """The text of the code, as a program finds it in a picture of the terminal."""
     rows = [[_HALVES[one][half] for one in line] for line in drawn.splitlines() for half in (0, 1)]
     picture = np.kron(np.array(rows, dtype=np.uint8), np.ones((4, 4), dtype=np.uint8))
-    [code] = zxingcpp.read_barcodes(picture)
+    # Of this kind only: a random code's rows may be a bar code by chance.
+    [code] = zxingcpp.read_barcodes(picture, formats=zxingcpp.BarcodeFormat.QRCode)
     return str(code.text)
 
 
