@@ -79,14 +79,14 @@ class EagerTask:
 
     @property
     def is_eager(self) -> bool:
-        """Whether it still runs eagerly: an asyncio task has not taken over."""
+        """True if it still runs eagerly: an asyncio task has not taken over."""
         return self._task is None
 
     def done(self) -> bool:
         return self._work is None if self._task is None else self._task.done()
 
     def cancel(self) -> bool:
-        """As with a task: False if it is done."""
+        """Cancel it like a task. Return False if it is done."""
         if self._task is not None:
             return self._task.cancel()
         if self._work is None:
@@ -158,7 +158,7 @@ class _GoOn(Coroutine[Any, Any, None]):
 
     @staticmethod
     def _mark(awaits: Any, blocking: bool) -> None:
-        """As a future's `__await__` and a task do it together. None is a bare `yield`."""
+        """Mark a future as its `__await__` and a task do it together. None is a bare `yield`."""
         if awaits is not None:
             awaits._asyncio_future_blocking = blocking
 

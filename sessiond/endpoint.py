@@ -1,4 +1,4 @@
-"""Where files are, and where the daemon can be reached. The relay imports this: only `os` and `sys` at the top.
+"""Says where files are, and where the daemon can be reached. The relay imports this: only `os` and `sys` at the top.
 
 Two facts shape this file. A client and a daemon may disagree about XDG_RUNTIME_DIR and TMPDIR (as an editor and tmux do), so
 the socket's real path is in a record in the *data folder*, which depends on neither. And a socket's path has at most about a
@@ -61,7 +61,7 @@ class Places:
 
 
 class Endpoint:
-    """What a running daemon records about itself in the data folder. It was true at the moment of writing, but may not be now.
+    """The record that a running daemon keeps about itself in the data folder. It was true at the moment of writing, but may not be now.
     `greets`: whether it knows the greeting.
     """
 
@@ -99,7 +99,7 @@ def places(environ: Mapping[str, str] | None = None) -> Places:
 
 
 def client_folder(client: str) -> str:
-    """Where a client's own files are: inside the installed package, or next to it in a checkout."""
+    """Return where a client's own files are: inside the installed package, or next to it in a checkout."""
     package = os.path.dirname(os.path.abspath(__file__))
     installed = f"{package}/clients/{client}"
     return installed if os.path.isdir(installed) else f"{os.path.dirname(package)}/clients/{client}"
@@ -186,7 +186,7 @@ def _runtime_dir(env: Mapping[str, str]) -> str:
 
 
 def privacy_problem(path: str, *, exact: bool = False) -> str | None:
-    """Why `path` is not a private folder of ours, or None if it is. With `exact` its mode must be exactly 0700."""
+    """Say why `path` is not a private folder of ours; None if it is one. With `exact` its mode must be exactly 0700."""
     try:
         info = os.lstat(path)
     except OSError as error:
@@ -222,7 +222,7 @@ def make_private_dir(path: str) -> None:
 
 
 def prepare_socket_path(where: Places) -> str:
-    """Where the daemon binds: in the run folder, or in /tmp/sessiond-UID if that is too long or cannot be ours.
+    """Return where the daemon binds: in the run folder, or in /tmp/sessiond-UID if that is too long or cannot be ours.
 
     Creates the folder. Outside SESSIOND_HOME several data folders may share one run folder, so the name contains a digest of
     the data folder. OSError if no folder can be used; its text names each and what is wrong with it.

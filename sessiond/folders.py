@@ -14,7 +14,7 @@ _WSL = ("wsl$", "wsl.localhost")
 
 @lru_cache(4096)
 def folder_key(path: str) -> str:
-    r"""What two names of one folder have in common. Made for comparing only; what is stored stays as its tool wrote it.
+    r"""Return what two names of one folder have in common. Made for comparing only; what is stored stays as its tool wrote it.
 
     A folder of a Windows drive is compared as WSL mounts it (`/mnt/c/...`), a share as `//host/share/...`, both without
     regard to case. What Windows calls `\\wsl.localhost\Ubuntu\home\me` is `/home/me`. Case counts in any other folder.
@@ -30,12 +30,12 @@ def folder_key(path: str) -> str:
 
 
 def is_windows(path: str) -> bool:
-    r"""Whether it is a name that Windows uses: such as `C:\src`, `//host/share`, or `\\wsl$\Ubuntu`; not `/mnt/c/src`."""
+    r"""Return whether a path is a name that Windows uses: such as `C:\src`, `//host/share`, or `\\wsl$\Ubuntu`; not `/mnt/c/src`."""
     return (_DRIVE.match(path) or _SHARE.match(path)) is not None
 
 
 def is_within(folder: str, asked: str) -> bool:
-    """Whether it is the folder that is asked for or in it. An absolute path is that folder, anything else any folder with that
+    """Return whether a folder is the one that is asked for, or in it. An absolute path is that folder, anything else any folder with that
     name (or the last parts of it). Case makes no difference.
     """
     inside = f"/{folder_key(folder).removeprefix('/').rstrip('/')}/".casefold()
@@ -46,5 +46,5 @@ def is_within(folder: str, asked: str) -> bool:
 
 
 def _rest(path: str, begin: int) -> str:
-    """What follows the drive or the share: empty, or from its slash on, without one at the end."""
+    """Return what follows the drive or the share: empty, or from its slash on, without one at the end."""
     return _SLASHES.sub("/", path[begin:]).rstrip("/")

@@ -27,7 +27,7 @@ def as_typed() -> str:
 
 
 def is_on_path(environ: Mapping[str, str]) -> bool:
-    """Whether `sessiond` is found by its name, by an editor that was started from the desktop, too.
+    """Return whether `sessiond` is found by its name, by an editor that was started from the desktop, too.
 
     The folder of an activated virtual environment counts only in the shell that activated it.
     """
@@ -53,7 +53,7 @@ def add_command(extra: str) -> str:
 
 
 def packages(extra: str) -> list[str]:
-    """What this installation's metadata says the extra needs, as pip takes it: `prompt-toolkit>=3.0.43`."""
+    """Return what this installation's metadata says the extra needs, as pip takes it: `prompt-toolkit>=3.0.43`."""
     import re
     from importlib import metadata
 

@@ -101,7 +101,7 @@ HUB_RETRY_S = (0.1, 5.0)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What `daemon/status` shows as `limits`. Units are in the names."""
+    """The limits that `daemon/status` shows as `limits`. Units are in the names."""
 
     message_bytes: int = 64 * MIB
     """A message of the protocol may have this size; a client that sends a longer one is disconnected."""

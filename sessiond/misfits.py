@@ -63,7 +63,7 @@ class Misfits:
             self._forgotten -= 1
 
     def reason(self, name: str) -> str | None:
-        """Why it failed the last time; None if it did not."""
+        """Say why it failed the last time; None if it did not."""
         return None if name not in self._reasons else self._reasons[name] or _FORGOTTEN
 
     def names(self) -> list[str]:

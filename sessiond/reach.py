@@ -205,7 +205,7 @@ def _moved(fd: int) -> int:
 
 
 def is_held(where: endpoint.Places) -> bool:
-    """Whether a daemon owns the data folder, even one that does not answer. It releases the lock at its very end."""
+    """Return whether a daemon owns the data folder, even one that does not answer. It releases the lock at its very end."""
     import fcntl
 
     try:

@@ -182,7 +182,7 @@ class Pump:
         return chunk
 
     def _give(self, data: memoryview) -> int:
-        """How many bytes the client took; all of them once it no longer reads."""
+        """Give the client bytes, and return how many it took; all of them once it has stopped reading."""
         if not self.mute:
             try:
                 return _write(self.stdout, data)
@@ -200,7 +200,7 @@ def _read(fd: int) -> bytes | None:
 
 
 def _write(fd: int, data: memoryview) -> int:
-    """How many bytes were taken."""
+    """Write what can be written at once, and return how many bytes were taken."""
     if not data:
         return 0
     try:
@@ -220,7 +220,7 @@ def _end_sending(connection: int) -> None:
 
 
 def _set_nonblocking(fd: int) -> bool:
-    """Whether `fd` was made non-blocking: pipes and sockets only. Terminals are shared, and files never block."""
+    """Make `fd` non-blocking, and return whether that was done: pipes and sockets only. Terminals are shared, and files never block."""
     try:
         kind = os.fstat(fd).st_mode & 0o170000
         if kind not in (0o010000, 0o140000) or not os.get_blocking(fd):

@@ -122,5 +122,5 @@ _ADDRESS = re.compile(r"(?:(?:[\w-]+\.)*[\w-]+\.?:|\[[0-9a-fA-F:.%\w]+\]:|\*:)?(
 
 
 def is_address(text: str) -> bool:
-    """Whether it is `socket`, `PORT` or `HOST:PORT`."""
+    """Return whether a text is `socket`, `PORT` or `HOST:PORT`."""
     return text == SOCKET or ((found := _ADDRESS.fullmatch(text)) is not None and 0 < int(found[1]) < 65536)

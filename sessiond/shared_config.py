@@ -1,4 +1,4 @@
-"""What `config.toml` says of a shared store: a `[stores.NAME]` with a `url` or a `service` instead of a path."""
+"""Reads what `config.toml` says of a shared store: a `[stores.NAME]` with a `url` or a `service` instead of a path."""
 
 from __future__ import annotations
 

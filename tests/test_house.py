@@ -93,6 +93,19 @@ def test_every_module_says_what_it_is_for():
     assert not [name_of(path) for path in MODULES if (tree := parsed(path)).body and not ast.get_docstring(tree)]
 
 
+def test_no_docstring_begins_with_a_fragment():
+    """Functions say what to do or what they return ("Return whether ..."), and classes and modules name a thing."""
+    fragments = re.compile(r"(?:As|How|Of|What|When|Where|Whether|Which|Who|Whose|Why)\b")
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    found = [
+        f"{name_of(path)}: {text}"
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, kinds) and fragments.match(text := ast.get_docstring(node) or "")
+    ]
+    assert not found
+
+
 def test_no_module_is_dead():
     """Every module is imported by another one, by name or through its package, or is a known entry point."""
     everything = set[str]().union(*(imports(path) for path in MODULES))

@@ -9,7 +9,7 @@ export interface AcknowledgeResult {
   acknowledged: number
 }
 
-/** What goes on in a session at the moment, as a program that works in it says. A session in which nothing does has none. */
+/** The activity in a session at the moment, as a program that works in it says. A session in which nothing does has none. */
 export interface Activity {
   /** `waiting`: for a person. */
   state: "waiting" | "working"
@@ -32,7 +32,7 @@ export interface ActivityChanged {
   activity: Activity | null
 }
 
-/** What the caller does in a session, until it says something else or its connection ends. */
+/** The activity of the caller in a session, until it says something else or its connection ends. */
 export interface ActivityParams {
   sessionId: string
   state: "idle" | "waiting" | "working"
@@ -46,7 +46,7 @@ export interface ActivityParams {
   toolCallId?: string | null
 }
 
-/** Where a client that shows the token may connect. */
+/** The address at which a client that shows the token may connect. */
 export interface Address {
   host: string
   port: number
@@ -70,7 +70,7 @@ export interface AdoptResult {
   warnings: Array<FileWarning>
 }
 
-/** Where windows of VS Code connect: a Unix socket, which takes this user's programs without a token, or a port. */
+/** A place where windows of VS Code connect: a Unix socket, which takes this user's programs without a token, or a port. */
 export interface AgentHostAddress {
   /** Whether they may write. */
   write: boolean
@@ -101,7 +101,7 @@ export interface AnswerParams {
   text?: string | null
 }
 
-/** Whether the answer counts. */
+/** The outcome of an answer: whether it counts. */
 export interface AnswerResult {
   /** false: it was answered before, or nobody asks it any more. */
   accepted: boolean
@@ -159,7 +159,7 @@ export interface Asked {
   messageId: string
 }
 
-/** Where to write the copy. */
+/** The place to write the copy to. */
 export interface BackupParams {
   /** Absolute, and outside all folders that sessiond manages. It must not exist yet. */
   path: string
@@ -167,7 +167,7 @@ export interface BackupParams {
   workDoneToken?: number | string | null
 }
 
-/** What was copied. */
+/** A summary of what was copied. */
 export interface BackupResult {
   files: number
   bytes: number
@@ -255,7 +255,7 @@ export interface Damage {
   reason: string
 }
 
-/** What to delete. */
+/** The session to delete. */
 export interface DeleteParams {
   sessionId: string
   /** Also remove the session from trash, index and journal, with earlier states and copies of damaged files. The response comes when nothing is left there. After a crash the request may be repeated: `sessionNotFound` then also means that nothing is left. */
@@ -336,7 +336,7 @@ export interface FinishParams {
   toolCalls?: Array<ToolCall> | null
 }
 
-/** Which tools' histories to import while they are written: exactly `tools`, or those that are followed already, changed. */
+/** The tools whose histories to import while they are written: exactly `tools`, or those that are followed already, changed. */
 export interface FollowParams {
   /** Names of importers, `all`, or `NAME:PATH`, a tool's sessions in another folder or file; empty: none. Null: those that are followed already. */
   tools?: Array<string> | null
@@ -346,7 +346,7 @@ export interface FollowParams {
   remove?: Array<string>
 }
 
-/** What is followed. It is kept in the configuration. */
+/** Everything that is followed. The tools are kept in the configuration. */
 export interface FollowResult {
   tools: Array<string>
   /** Those that exist. */
@@ -377,7 +377,7 @@ export interface FollowedPlace {
   asked?: boolean
 }
 
-/** What to copy. */
+/** The part of a session to copy. */
 export interface ForkParams {
   sessionId: string
   /** Copy up to and including this seq; defaults to everything. */
@@ -414,7 +414,7 @@ export interface HubChanged {
   hub: HubStatus
 }
 
-/** What a shared store knows of its hub. `since`: since when it is in this state (RFC 3339). `pending`: changes that are durable here and not on the hub. `lag`: changes that are on the hub and not here, as far as is known. `problem`: why it cannot be reached, or what is wrong with it. */
+/** The facts that a shared store knows of its hub. `since`: since when it is in this state (RFC 3339). `pending`: changes that are durable here and not on the hub. `lag`: changes that are on the hub and not here, as far as is known. `problem`: why it cannot be reached, or what is wrong with it. */
 export interface HubStatus {
   state: "offline" | "online"
   since: string
@@ -496,7 +496,7 @@ export interface JournalStatus {
 export interface ListChanged {
 }
 
-/** Where the last result ended. */
+/** The place where the last result ended. */
 export interface ListChangedParams {
   /** `cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment. */
   cursor?: string | null
@@ -516,7 +516,7 @@ export interface ListChangedResult {
   lost: boolean
 }
 
-/** As for all, and what only the daemon knows. */
+/** The conditions of every filter, and what only the daemon knows. */
 export interface ListFilter {
   store?: string | null
   /** A session must have all of these. */
@@ -560,7 +560,7 @@ export interface ListResult {
   incomplete?: boolean
 }
 
-/** What to listen on. */
+/** The address to listen on. */
 export interface ListenParams {
   /** `ahp`: for windows of VS Code, which speak the Agent Host Protocol; see docs/editors/vscode-agent-host.md. */
   kind: "ahp" | "tcp" | "ws"
@@ -692,7 +692,7 @@ export interface NoteAppendParams {
   id?: string | null
 }
 
-/** Which notes: the global ones and, with `thread`, those of that thread. */
+/** The notes that are wanted: the global ones and, with `thread`, those of that thread. */
 export interface NoteListParams {
   sessionId: string
   thread?: string | null
@@ -754,7 +754,7 @@ export interface Parent {
   seq: number | null
 }
 
-/** What a program asks a person. Any client may answer it with `session/answer`; the first answer counts. */
+/** A question that a program asks a person. Any client may answer it with `session/answer`; the first answer counts. */
 export interface Question {
   id: string
   /** Absent: any text is an answer. */
@@ -763,7 +763,7 @@ export interface Question {
   toolCallId?: string | null
 }
 
-/** Why the daemon writes nothing. */
+/** The reason why the daemon writes nothing. */
 export interface ReadOnlyStatus {
   reason: string
   since: string
@@ -790,7 +790,7 @@ export interface ReadResult {
   seq: number
 }
 
-/** What was tried again. */
+/** The sessions that were tried again. */
 export interface ReindexResult {
   sessions: Array<Reindexed>
 }
@@ -845,7 +845,7 @@ export interface SavedFile {
   bytes: number
 }
 
-/** As for a list, with conditions on messages. */
+/** The conditions of every filter, with conditions on messages. */
 export interface SearchFilter {
   store?: string | null
   /** A session must have all of these. */
@@ -871,7 +871,7 @@ export interface SearchFilter {
   sessionId?: string | null
 }
 
-/** What to look for. */
+/** The query to look for. */
 export interface SearchParams {
   query: string
   /** Defaults to `text`; `semantic` works only if `searchModes` of `initialize` lists it. */
@@ -898,7 +898,7 @@ export interface SeqResult {
   seq: number
 }
 
-/** What to import while it is written, as long as the caller stays connected. */
+/** The places to import from while they are written, as long as the caller stays connected. */
 export interface SessionFollowParams {
   places: Array<ImportPlace>
   store?: string | null
@@ -906,7 +906,7 @@ export interface SessionFollowParams {
   since?: string | null
 }
 
-/** What a list shows of a session. */
+/** A session as a list shows it. */
 export interface SessionInfo {
   /** `ID` in the default store, `STORE/ID` in another. */
   sessionId: string
@@ -961,7 +961,7 @@ export interface SettingStatus {
   source: string
 }
 
-/** Which keys. Defaults to all. */
+/** The keys that are wanted. Defaults to all. */
 export interface StateGetParams {
   sessionId: string
   keys?: Array<string> | null
@@ -1008,7 +1008,7 @@ export interface StatusResult {
   config: ConfigStatus
 }
 
-/** Why a store cannot be reached or written. */
+/** The reason why a store cannot be reached or written. */
 export interface StoreProblem {
   /** `saveFailed`: the save of one session failed and is tried again. */
   kind: "readOnly" | "saveFailed" | "unavailable"
@@ -1026,7 +1026,7 @@ export interface StoreStatus {
   hub?: HubStatus
 }
 
-/** What a number of requests to models used. `input` is what was sent without the tokens that were read from the model's cache or written to it; `reasoning` is a part of `output`. */
+/** The usage of a number of requests to models. `input` is what was sent without the tokens that were read from the model's cache or written to it; `reasoning` is a part of `output`. */
 export interface TokenTotals {
   requests?: number
   input?: number
@@ -1047,7 +1047,7 @@ export interface ToolCall {
   arguments: JsonObject | string
 }
 
-/** What an import found of one tool. */
+/** A report of what an import found of one tool. */
 export interface ToolReport {
   tool: string
   /** Files of the tool that were found. */
@@ -1072,7 +1072,7 @@ export interface ToolReport {
   written?: string
 }
 
-/** Where to cut. */
+/** The place to cut at. */
 export interface TruncateParams {
   sessionId: string
   /** Messages with a greater seq are removed. */
@@ -1100,7 +1100,7 @@ export interface UpdateParams {
   expectedSeq?: number | null
 }
 
-/** How to count what requests to models used. */
+/** The way to count what requests to models used. */
 export interface UsageParams {
   by?: "day" | "model" | "month" | "project" | "session" | "tool"
   /** RFC 3339; compared with the time of the message, inclusive. */

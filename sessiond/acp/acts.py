@@ -1,4 +1,4 @@
-"""What passes, and what is to be done with it. Values; no I/O. The standard library only: an editor waits."""
+"""The things that pass, and what is to be done with them. Values; no I/O. The standard library only: an editor waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Line:
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """What it says; None if it does not hold a message."""
+        """The message that it holds; None if it does not hold one."""
         if not self._parsed:
             self._message = parsed(self.data)
             self._parsed = True
@@ -75,7 +75,7 @@ Acts = Iterator[Act]
 
 
 class Recalled(NamedTuple):
-    """What the store has. `problem`: why it could not say; None if it could."""
+    """The store's answer to a `Recall`: what it has. `problem`: why it could not say; None if it could."""
 
     head: dict[str, Any]
     lines: list[bytes]

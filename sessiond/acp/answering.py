@@ -40,8 +40,8 @@ _BY = "sessiond"
 
 
 class Answering:
-    """Of one connection. `pid`: of the process that has the agent. `given`: messages that the agent was given already, by this
-    recorder or one before it; it may grow.
+    """Has the agent answer in the sessions of one connection. `pid`: of the process that has the agent. `given`: messages that the agent
+    was given already, by this recorder or one before it; it may grow.
     """
 
     def __init__(self, pid: int, doing: Doing, given: Set[str]) -> None:
@@ -121,7 +121,7 @@ class _Conversation:
             await self._stop()
 
     async def _stop(self) -> None:
-        """What runs, whoever's it is; else what would run next. What waits behind it goes on."""
+        """Stop what runs, whoever's it is; else what would run next. What waits behind it goes on."""
         cancel = {"method": "session/cancel", "params": {"sessionId": self._key}}
         try:
             if self._visitor is not None:
@@ -196,7 +196,7 @@ class _Conversation:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """As the protocol has them; of other blocks, what they say."""
+    """Return a message's blocks as the protocol has them; of other blocks, what they say."""
     if isinstance(message.content, list) and all(_is_text(block) for block in message.content):
         return [{"type": "text", "text": block["text"]} for block in message.content]
     return [{"type": "text", "text": message.text}]

@@ -36,7 +36,7 @@ def text_of(block: Any) -> str | None:
 
 
 def printed(update: dict[str, Any]) -> str:
-    """What a command printed since the last update, in the way of agents that give it to editors with terminals: beside the
+    """Return what a command printed since the last update, in the way of agents that give it to editors with terminals: beside the
     protocol, under `_meta`.
     """
     meta = mapped(update.get("_meta"))
@@ -45,7 +45,7 @@ def printed(update: dict[str, Any]) -> str:
 
 
 def result(update: dict[str, Any], output: str = "") -> str | list[Any]:
-    """What a tool brought: its content, or what it said raw. `output`: all that its command printed, which is what the terminals
+    """Return what a tool brought: its content, or what it said raw. `output`: all that its command printed, which is what the terminals
     in its content showed.
     """
     blocks = [

@@ -49,7 +49,7 @@ class Cutter:
                 self._state = _START
 
     def rest(self) -> bytes:
-        """What is held when the direction ends."""
+        """Return what is held when the direction ends."""
         return self._taken(b"")
 
     def _taken(self, last: bytes) -> bytes:

@@ -53,8 +53,8 @@ class _Question(NamedTuple):
 
 
 class Doing:
-    """Of one connection. `pid`: of the process that has the agent. `session`: the recorded session, by the agent's id of it.
-    `connection`: the number of the connection to the daemon, another one after it has ended.
+    """Tells the daemon what goes on in the sessions of one connection. `pid`: of the process that has the agent. `session`: the recorded
+    session, by the agent's id of it. `connection`: the number of the connection to the daemon, another one after it has ended.
     """
 
     def __init__(self, pid: int, session: Callable[[str], AsyncSession | None], connection: Callable[[], int]) -> None:
@@ -103,11 +103,11 @@ class Doing:
 
     @property
     def restless(self) -> bool:
-        """Whether there is something that the daemon may not know yet, or may have forgotten."""
+        """True while there is something that the daemon may not know yet, or may have forgotten."""
         return bool(self._prompts or self._questions) or any(state != _IDLE for state, _ in self._said.values())
 
     def runs(self, key: str) -> bool:
-        """Whether a prompt runs in a session."""
+        """Return whether a prompt runs in a session."""
         return any(of == key for of, _ in self._prompts)
 
     async def idle(self, key: str) -> None:
@@ -152,7 +152,7 @@ class Doing:
             asking.cancel()
 
     def _state(self, key: str) -> _State:
-        """What the daemon has to know besides the questions that are asked there."""
+        """Return what the daemon has to know besides the questions that are asked there."""
         for (of, _), question in self._questions.items():
             if of == key and not question.choices:
                 return "waiting", question.text

@@ -1,4 +1,4 @@
-"""Where others join a conversation that runs: a Unix socket for each connection, which only its owner can open.
+"""The door through which others join a conversation that runs: a Unix socket for each connection, which only its owner can open.
 
 A visitor first says lines of ours, JSON with the key `sessiond`; once it is attached, both sides say messages of the protocol.
 
@@ -34,10 +34,10 @@ DRAIN_S = 2.0
 
 
 class Host(Protocol):
-    """Who opens the door. Each call decides at once and never waits for a visitor."""
+    """The party that opens the door. Each call decides at once and never waits for a visitor."""
 
     def looked(self) -> dict[str, Any]:
-        """What runs here."""
+        """Return what runs here."""
 
     def attached(self, client: int, key: str, asked: dict[str, Any]) -> None:
         """A visitor joins a session; it is told by `put`."""
@@ -50,7 +50,7 @@ class Host(Protocol):
 
 
 def folder() -> str:
-    """Where the sockets of this user's connections are. NoHome."""
+    """Return where the sockets of this user's connections are. NoHome."""
     where = places()
     inside = f"{where.run}/acp"
     if len(os.fsencode(inside)) + 16 <= MAX_SOCKET_PATH_BYTES:
@@ -59,7 +59,7 @@ def folder() -> str:
 
 
 def socket_of(pid: int) -> str:
-    """Where the process that has an agent listens, if anybody can join. NoHome."""
+    """Return where the process that has an agent listens, if anybody can join. NoHome."""
     return f"{folder()}/{pid}{SUFFIX}"
 
 

@@ -104,7 +104,7 @@ def _names(where: str) -> list[str]:
 
 
 def _looked(path: str) -> dict[str, Any]:
-    """What runs behind a socket; nothing if its process is gone, and then the socket goes too."""
+    """Return what runs behind a socket; nothing if its process is gone, and then the socket goes too."""
     try:
         host = _Host(path)
     except ConnectionRefusedError:

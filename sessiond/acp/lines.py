@@ -27,7 +27,7 @@ class Lines:
         self._keep(piece[begin:])
 
     def rest(self) -> bytes:
-        """What came after the last line's end; a peer may end without one."""
+        """Return what came after the last line's end; a peer may end without one."""
         return self._taken(b"") or b""
 
     def _keep(self, piece: bytes) -> None:

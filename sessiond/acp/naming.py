@@ -15,10 +15,10 @@ def name_of(key: str) -> str:
 
 
 def names_of(key: str) -> tuple[str, ...]:
-    """Where a session may be that an editor asks for: under a recorded name itself, or as the agent called it."""
+    """Return where a session that an editor asks for may be: under a recorded name itself, or as the agent called it."""
     return (key, name_of(key)) if key.startswith(PREFIX) and _CLEAN.fullmatch(key) else (name_of(key),)
 
 
 def all_names(key: str, spool: str) -> list[str]:
-    """What somebody may call a session that runs: as the agent does, or as it is recorded, by the connection `spool`."""
+    """Return what somebody may call a session that runs: as the agent does, or as it is recorded, by the connection `spool`."""
     return [key, name_of(key), f"{name_of(key)}-{spool}"]

@@ -1,4 +1,4 @@
-"""What a spool holds of a session -> what somebody who joins it sees of it. No I/O."""
+"""A session in a spool -> what somebody who joins it sees of it. No I/O."""
 
 from __future__ import annotations
 

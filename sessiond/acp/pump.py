@@ -224,7 +224,7 @@ class Pump:
             print(f"sessiond: nobody can join this conversation: {error}", file=sys.stderr)
 
     def looked(self) -> dict[str, Any]:
-        """What runs here."""
+        """Return what runs here."""
         with self._deciding:
             sharing = self._switch.sharing
             spool = "" if self._spool is None else self._spool.name

@@ -66,7 +66,7 @@ def newest(lines: Iterable[bytes], most: int) -> list[bytes]:
 
 
 def healed(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> bool:
-    """Whether `stored` has all that the agent `repeated`, in its order, and more. Thoughts do not count.
+    """Return whether `stored` has all that the agent `repeated`, in its order, and more. Thoughts do not count.
 
     The two never look the same: agents cut texts at other places, and leave out calls. So texts are compared without blanks and
     one speaker at a time: each piece that the agent repeats must come in what is stored of that speaker, after the one before.
@@ -86,7 +86,7 @@ def healed(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> bool
 
 
 def mended(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """What an editor is shown instead of what the agent `repeated`; None: the agent left nothing out.
+    """Return what an editor is shown instead of what the agent `repeated`; None: the agent left nothing out.
 
     Each of the two may know what the other does not: an agent that was killed has lost what it had said, and one whose
     editor was killed may have gone on without it. Then each turn is taken from the side that has more of it. An agent that
@@ -115,7 +115,7 @@ def mended(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> list
 
 
 def told(messages: Iterable[Message], most: int) -> str | None:
-    """What was said, as a block of text that begins a prompt, of at most about `most` characters. None: nothing was said."""
+    """Return what was said, as a block of text that begins a prompt, of at most about `most` characters. None: nothing was said."""
     lines: list[str] = []
     length = 0
     for one in reversed(list(messages)):
@@ -192,7 +192,7 @@ def _turns(made: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]
 
 
 def _is_note(one: dict[str, Any]) -> bool:
-    """Whether an agent repeats a note of its own as if it had been said."""
+    """Return whether an agent repeats a note of its own as if it had been said."""
     return any(note.fullmatch(text) for kind, note in _NOTES.items() for text in _pieces([one], kind))
 
 

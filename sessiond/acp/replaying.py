@@ -55,7 +55,7 @@ class _Answer(NamedTuple):
         return mapped(self.message.get("result"))
 
     def to(self, message: dict[str, Any]) -> Up:
-        """As the response to another request."""
+        """Return it as the response to another request."""
         return Up(dumped({**self.message, "id": message["id"]}))
 
 

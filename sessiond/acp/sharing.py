@@ -35,7 +35,7 @@ OPENING = frozenset(("session/new", "session/load", "session/resume", "session/f
 
 
 class Pass(NamedTuple):
-    """What goes on to the agent: it is recorded, and `Replaying` sees it."""
+    """A line that goes on to the agent: it is recorded, and `Replaying` sees it."""
 
     line: Line
 
@@ -44,7 +44,7 @@ Passing = Iterator[Act | Pass]
 
 
 class _Client:
-    """Who has joined. `aware`: it came by `session/attach`, so it knows what that brings."""
+    """A client that has joined. `aware`: it came by `session/attach`, so it knows what that brings."""
 
     def __init__(self, key: str, about: dict[str, Any], role: str, aware: bool) -> None:
         self.key = key
@@ -87,7 +87,7 @@ class Sharing:
 
     @property
     def kept_alive(self) -> bool:
-        """Whether somebody other than the editor can answer the agent."""
+        """True while somebody other than the editor can answer the agent."""
         return any(one.role != "observer" for one in self._clients.values())
 
     # What the editor's side sends
@@ -139,7 +139,7 @@ class Sharing:
     # What comes up
 
     def to_editor(self, up: Up) -> Passing:
-        """What the agent, or `Replaying` for it, has for the editor's side. What is repeated to the editor is only for it."""
+        """Pass on what the agent, or `Replaying` for it, has for the editor's side. What is repeated to the editor is only for it."""
         if not up.whole or not up.keep or (not self._clients and up.data.startswith(UPDATE)):
             yield up
             return

@@ -1,4 +1,4 @@
-"""Where bytes go, from several threads, in the order in which they were put. The standard library only: an editor waits."""
+"""The place where bytes go, from several threads, in the order in which they were put. The standard library only: an editor waits."""
 
 from __future__ import annotations
 

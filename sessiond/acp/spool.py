@@ -106,14 +106,14 @@ def locked(path: str) -> int | None:
 
 
 class Head(NamedTuple):
-    """How a spool begins. `at`: milliseconds since 1970."""
+    """The beginning of a spool. `at`: milliseconds since 1970."""
 
     at: int
     about: dict[str, Any]
 
     @property
     def ended(self) -> bool:
-        """Whether the process that passed the bytes is gone. A spool that does not say which it was has not ended."""
+        """True if the process that passed the bytes is gone. A spool that does not say which it was has not ended."""
         pid = self.about.get("pid")
         if not isinstance(pid, int):
             return False
@@ -139,7 +139,7 @@ def head_of(path: str) -> Head | None:
 
 
 def is_locked(path: str) -> bool:
-    """Whether another process writes or delivers it. OSError."""
+    """Return whether another process writes or delivers it. OSError."""
     descriptor = locked(path)
     if descriptor is None:
         return os.path.exists(path)

@@ -19,7 +19,7 @@ from sessiond.endpoint import NoHome, places
 
 
 def folder() -> str:
-    """Where spools are. NoHome."""
+    """Return where spools are. NoHome."""
     return os.path.join(places().data, "acp")
 
 

@@ -1,4 +1,4 @@
-"""What is to be done in sessions, one step after the other. Values; no I/O.
+"""The steps that are to be taken in sessions, one after the other. Values; no I/O.
 
 `key` is the agent's id of the session. Ids of messages are the same each time a spool is read, so a step that was taken before
 a kill adds nothing when it is taken again.
@@ -75,7 +75,7 @@ class Over(Step, frozen=True, kw_only=True):
 
 
 class Known(Step, frozen=True, kw_only=True):
-    """What became known of the session. None: nothing new."""
+    """The facts that became known of the session. None: nothing new."""
 
     name: str | None = None
     model: str | None = None

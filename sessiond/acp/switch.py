@@ -1,4 +1,4 @@
-"""What becomes of everything that passes on one connection. No I/O.
+"""Decides what becomes of everything that passes on one connection. No I/O.
 
     editor ─┐
             ├─ Sharing ── recorded here ── Replaying ── agent
@@ -59,7 +59,7 @@ class Switch:
                 yield one
 
     def _rises(self, act: Act) -> Acts:
-        """What is for the editor's side goes through `Sharing`; the rest stays as it is."""
+        """Pass what is for the editor's side through `Sharing`; leave the rest as it is."""
         if not isinstance(act, Up):
             yield act
             return

@@ -1,4 +1,4 @@
-"""What to say if an adapter's SDK is not installed."""
+"""The error to raise if an adapter's SDK is not installed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def item_in(message: Message, key: str) -> Any:
 
 
 def fits(value: Any, depth: int = 0) -> bool:
-    """Whether the protocol gives a value back as it is: no NaN, no lone surrogates, integers of 64 bits, and not too deep."""
+    """Return whether the protocol gives a value back as it is: no NaN, no lone surrogates, integers of 64 bits, and not too deep."""
     match value:
         case None | bool():
             return True
@@ -57,7 +57,7 @@ def fits(value: Any, depth: int = 0) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether UTF-8 can carry it."""
+    """Return whether UTF-8 can carry it."""
     try:
         value.encode()
     except UnicodeEncodeError:

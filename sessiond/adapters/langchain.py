@@ -65,7 +65,7 @@ class SessiondChatMessageHistory(BaseChatMessageHistory):
             return []
 
     async def aget_messages(self) -> list[BaseMessage]:
-        """As `messages`."""
+        """Return all messages, oldest first, or the newest `last`. TooLarge."""
         try:
             return _read(await (await clients.aclient(self._home)).session(self.id).messages(last=self._last))
         except SessionNotFound:
@@ -81,7 +81,7 @@ class SessiondChatMessageHistory(BaseChatMessageHistory):
             )
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """As `add_messages`."""
+        """Append messages as `add_messages` does."""
         if messages:
             client = await clients.aclient(self._home)
             await transcript.aappend(client, self.id, [message_of(one) for one in messages], **self._fields)
@@ -91,7 +91,7 @@ class SessiondChatMessageHistory(BaseChatMessageHistory):
         transcript.clear(clients.client(self._home), self.id)
 
     async def aclear(self) -> None:
-        """As `clear`."""
+        """Remove all messages as `clear` does."""
         await transcript.aclear(await clients.aclient(self._home), self.id)
 
 
@@ -129,7 +129,7 @@ def _text(content: Any) -> str:
 
 
 def _tokens(given: BaseMessage) -> dict[str, Any]:
-    """What `sessiond stats` counts. LangChain's input includes what the cache holds."""
+    """Return what `sessiond stats` counts. LangChain's input includes what the cache holds."""
     used = getattr(given, "usage_metadata", None)
     if not used:
         return {}

@@ -48,7 +48,7 @@ def append(client: Sessiond, session_id: str, messages: Iterable[NewMessage], **
 
 
 async def aappend(client: AsyncSessiond, session_id: str, messages: Iterable[NewMessage], **fields: Any) -> None:
-    """As `append`."""
+    """Append messages as `append` does."""
     session = client.session(session_id)
     for part in prepared(messages):
         try:
@@ -108,7 +108,7 @@ def clear(client: Sessiond, session_id: str) -> None:
 
 
 async def aclear(client: AsyncSessiond, session_id: str) -> None:
-    """As `clear`."""
+    """Remove all messages as `clear` does."""
     session = client.session(session_id)
     try:
         seq = (await session.info()).seq

@@ -43,7 +43,7 @@ def _finished(message: Message, change: ShownChange) -> Message:
 
 
 def unfinished(message: Message, chars: int) -> Message:
-    """As it was when so much of its text had come. What a message has besides its text comes at its end."""
+    """Return the message as it was when `chars` characters of its text had come. What a message has besides its text comes at its end."""
     content = message.content[:chars] if isinstance(message.content, str) else message.content
     return msgspec.structs.replace(message, status="streaming", content=content, rest=_at_first(message.rest))
 

@@ -25,7 +25,7 @@ _MOST_ANSWERS = 20
 
 
 class Asking:
-    """Of one session. `was_answered`: whether somebody answered a question that has ended."""
+    """The question of one session that windows show. `was_answered`: whether somebody answered a question that has ended."""
 
     def __init__(self, was_answered: Callable[[str], bool]) -> None:
         self._was_answered = was_answered
@@ -44,7 +44,7 @@ class Asking:
         return None if self._shown is None else self._shown.id
 
     def hear(self, activity: Activity | None) -> None:
-        """What goes on in the session now."""
+        """Take note of what goes on in the session now."""
         question = None if activity is None else activity.question
         self._wanted = None if question is None or question.id in self._answers else question
         if activity is not None and self._wanted is not None:
@@ -77,7 +77,7 @@ class Asking:
         return [shapes.input_requested(self._request(self._shown))]
 
     def missed(self, before: str | None, active: Turn | None) -> tuple[list[Action], list[Action]]:
-        """What a window lacks that was away: before other actions, and after them. `before`: the last question that it was asked.
+        """Return what a window that was away lacks: before other actions, and after them. `before`: the last question that it was asked.
         `active`: the turn that went on for it.
         """
         same = before == self.shown and active is not None and active.id == self._turn

@@ -1,4 +1,4 @@
-"""What windows change, until they know that it is durable.
+"""The changes that windows make, until they know that these are durable.
 
 A window shows at once what it asks for, and takes it back unless an action with its name comes. That action is the one that tells
 all windows of the change, so it comes by the way of all changes: made durable, heard of, turned into actions.
@@ -26,7 +26,7 @@ class Confirmation:
 
 
 class Confirmations:
-    """Of one session."""
+    """The confirmations that windows of one session wait for."""
 
     def __init__(self) -> None:
         self._open: list[Confirmation] = []

@@ -173,7 +173,7 @@ class AgentHost:
             self._let_go(hosted)
 
     def channels_of(self, window: Window) -> int:
-        """How many of sessions it has."""
+        """Return the number of channels of sessions that the window has."""
         return sum(window in watching for hosted in self._hosted.values() for watching in hosted.channels.values())
 
     def has(self, window: Window, channel: str) -> bool:
@@ -183,7 +183,7 @@ class AgentHost:
     async def replay(
         self, window: Window, number: int, channels: Sequence[str]
     ) -> tuple[list[State] | None, list[str]]:
-        """What a window lacks that saw all numbers up to this one, and the channels that are gone. It has the others from now on.
+        """Return what a window that saw all numbers up to this one lacks, and the channels that are gone. It has the others from now on.
         None: what it knew of one of them is not known here. SessiondError.
         """
         if number > self.numbers.last:  # what is here is older than the window
@@ -444,7 +444,7 @@ class AgentHost:
 
 
 def _about(hosted: Hosted) -> list[Action]:
-    """What a window may have missed of a session besides its words."""
+    """Return what a window may have missed of a session besides its words."""
     title, archived = hosted.summary.title, bool(hosted.summary.status & shapes.ARCHIVED)
     return [
         shapes.title_changed(title),

@@ -64,10 +64,10 @@ _LONGEST_RETRY_S = 60.0
 
 
 class Sessions(Protocol):
-    """What a hosted session needs of its host."""
+    """The part of its host that a hosted session needs."""
 
     async def opened(self, hosted: Hosted, *, last: int) -> OpenResult:
-        """As `session/open` by the hosted session itself, which then hears of changes. SessiondError."""
+        """Open the session as `session/open` does, for the hosted session itself, which then hears of changes. SessiondError."""
 
     def say(
         self,
@@ -82,12 +82,12 @@ class Sessions(Protocol):
         """Number the actions, and send them to the windows that have the channel. `marked`: whether they lead to another state."""
 
     def activity(self, hosted: Hosted) -> Activity | None:
-        """What programs say of the session. That a message streams in is not said by any."""
+        """Return what programs say of the session. That a message streams in is not said by any."""
 
     def status_changed(self, hosted: Hosted) -> None: ...
 
     def was_answered(self, question_id: str) -> bool:
-        """Whether a question ended lately because somebody answered it."""
+        """Return whether a question ended lately because somebody answered it."""
 
     def gone(self, hosted: Hosted) -> None: ...
 
@@ -152,7 +152,7 @@ class Hosted:
 
     @property
     def status(self) -> int:
-        """As in the list: what the last turn does, and the flags."""
+        """The status as in the list: what the last turn does, and the flags."""
         return self.summary.status & ~shapes.ACTIVITY | self.chat_status & shapes.ACTIVITY
 
     @property
@@ -333,7 +333,7 @@ class Hosted:
         self._settle(split)
 
     def _goes_on(self, activity: Activity | None) -> None:
-        """What a program that works in it says."""
+        """Take note of what a program that works in the session says."""
         was = self.status
         if activity is None and self._activity is not None and self._messages and self._changed_at != -_FOREVER:
             self._worked_at = self._messages[-1].id
@@ -388,7 +388,7 @@ class Hosted:
             self._host.status_changed(self)
 
     def _newly_unanswered(self) -> str | None:
-        """Whose turn has ended now because nobody answers."""
+        """Return the id of a turn that has ended now because nobody answers."""
         shown = (turn.id for turn in reversed(self.now.turns)) if self._unmarked else iter(())
         found = next((one for one in shown if one in self._unmarked), None)
         self._unmarked.discard(found or "")
@@ -433,7 +433,7 @@ class Hosted:
         return made
 
     def _left_s(self, last: Sequence[Message]) -> float:
-        """How long the last turn goes on, unless something comes."""
+        """Return how many seconds the last turn goes on, unless something comes."""
         if turns.is_streamed(last):
             return _FOREVER
         if len(last) == 1 and last[0].id in self._unanswered:
@@ -455,7 +455,7 @@ class Hosted:
             await self.confirmations.reached(seq)
 
     def is_past(self, message_id: str) -> bool:
-        """Whether something came after this message."""
+        """Return whether something came after this message."""
         return any(message.id == message_id for message in self._messages[:-1])
 
     async def born(self) -> None:
@@ -496,7 +496,7 @@ class Hosted:
             self._settle()
 
     def cut(self, turn_id: str | None) -> Cut | None:
-        """What remains once every turn after this one is gone; None if the turn is unknown."""
+        """Return what remains once every turn after this one is gone; None if the turn is unknown."""
         groups = turns.grouped(self._messages, self._splits)
         first = self._messages[0].seq if self._messages else self.seq + 1
         return self._refusals.cut(groups, None if turn_id in self.earlier_ids else turn_id, first)
@@ -507,7 +507,7 @@ class Hosted:
 
     @property
     def earlier_ids(self) -> list[str]:
-        """Of turns that stand for those that are not shown."""
+        """The ids of turns that stand for those that are not shown."""
         return [turn.id for turn in self._earlier]
 
     # What windows knew
@@ -517,7 +517,7 @@ class Hosted:
         self._past.append(Reached(first, number, self.now))
 
     def known_by(self, number: int) -> Known | None:
-        """What a window knows that saw all numbers up to this one; None if that is not known here any more."""
+        """Return what a window that saw all numbers up to this one knows; None if that is not known here any more."""
         known = self._known_by(number)
         return None if known is None else known._replace(asked=self._numbers.asked(self.key, number))
 
@@ -546,7 +546,7 @@ class Hosted:
         return [*first, *known.first, *missed, *last]
 
     def shown(self) -> Shown:
-        """What is known of `now` later."""
+        """Return what will be known of `now` later."""
         streamed = next((one for one in self._messages if one.status == "streaming"), None)
         return Shown(
             seq=self.seq,

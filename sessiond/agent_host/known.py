@@ -1,4 +1,4 @@
-"""What a window knows of a conversation that comes back. Pure."""
+"""The state in which a window that comes back knows a conversation. Pure."""
 
 from __future__ import annotations
 

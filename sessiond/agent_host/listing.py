@@ -20,7 +20,7 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class Catalogue(Protocol):
-    """What the list needs of the service."""
+    """The part of the service that the list needs."""
 
     async def page(self, cursor: str | None, limit: int) -> ListResult: ...
 
@@ -103,7 +103,7 @@ class Listing:
                 self._dirty, pause = True, min(2 * pause + 1.0, _LONGEST_PAUSE_S)
 
     async def _compare(self) -> bool:
-        """Whether there is more."""
+        """Tell windows what has changed, and return whether there is more."""
         cursor = self._cursor
         result = await self._catalogue.changed(cursor)
         gone = None if cursor is None else self._catalogue.removed(cursor)

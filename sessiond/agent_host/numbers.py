@@ -1,4 +1,4 @@
-"""Which number of the protocol stands for which state of a session, kept over restarts.
+"""The states of sessions that the numbers of the protocol stand for, kept over restarts.
 
 A host numbers everything that it says, over all sessions, with one counter. A window that comes back says the last number that
 it saw, and wants what came since. The session has all that was said; what it lacks is the way from a number to a state. That is a
@@ -161,7 +161,7 @@ class Numbers:
             self._stale = True
 
     def to_write(self, marks: Sequence[Mark]) -> tuple[bytes, bool]:
-        """What brings the file up to date: lines to add, or (then true) its whole content."""
+        """Return what brings the file up to date: lines to add, or (then true) its whole content."""
         if not self._stale:
             return _lines(marks), False
         self._stale = False

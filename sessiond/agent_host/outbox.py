@@ -1,4 +1,4 @@
-"""What is sent to windows, in one order, after the marks that it needs are written.
+"""Everything that is sent to windows, in one order, after the marks that it needs are written.
 
 A window that has seen a number is sure that the numbers before it have been sent, too. So answers, which may contain a number, and
 actions go the same way. Only what has no number may overtake: answers to `ping`, and errors.
@@ -41,7 +41,7 @@ class Outbox:
         self._begin()
 
     async def sent(self) -> None:
-        """What waits now is handed to the connections."""
+        """Hand what waits now to the connections."""
         if self._sending is not None:
             await asyncio.shield(self._sending)
 

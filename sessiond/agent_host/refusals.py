@@ -1,4 +1,4 @@
-"""What was said in windows and could not be kept: it stays, with the reason, as long as its session is open here. Pure."""
+"""Everything that was said in windows and could not be kept: it stays, with the reason, as long as its session is open here. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Refusals:
         return next((key for key, turns in self._after.items() if turn_id in {turn.id for turn in turns}), None)
 
     def cut(self, groups: Sequence[Sequence[Message]], turn_id: str | None, first: int) -> Cut | None:
-        """What remains once every turn after this one is gone; None if the turn is unknown. `first`: the seq of the first message.
+        """Return what remains once every turn after this one is gone; None if the turn is unknown. `first`: the seq of the first message.
         `turn_id` None: nothing that is shown remains.
         """
         ids = [group[0].id for group in groups]

@@ -101,7 +101,7 @@ class ToolCallPart(Part, frozen=True, kw_only=True, tag="toolCall"):
 
 
 def skipped(part: ToolCallPart) -> ToolCallPart:
-    """What windows make of a call without a result when its turn ends."""
+    """Return what windows make of a call without a result when its turn ends."""
     call = msgspec.structs.replace(part.tool_call, status="cancelled", confirmed=None, reason="skipped")
     return ToolCallPart(tool_call=call)
 
@@ -154,7 +154,7 @@ class Hidden(Shape, frozen=True, kw_only=True):
 
 
 class Question(Shape, frozen=True, kw_only=True):
-    """What a turn answers. In a turn that nobody asked for, it is hidden."""
+    """The question that a turn answers. In a turn that nobody asked for, it is hidden."""
 
     text: str
     origin: Origin
@@ -255,7 +255,7 @@ def chat_status(turns: tuple[Turn, ...], active: Turn | None, said: int) -> int:
 
 
 def chat_summary(summary: SessionSummary, wire_id: str, status: int, *, writes: bool) -> State:
-    """How a session's state and a chat's state name the chat."""
+    """Return the summary by which a session's state and a chat's state name the chat."""
     return {
         "resource": chat_uri(wire_id),
         "title": summary.title,

@@ -1,4 +1,4 @@
-"""What a session is called in the list."""
+"""Says what a session is called in the list."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _doing(activity: Activity | msgspec.UnsetType | None) -> int:
 
 
 def draft(wire_id: str, cwd: str | None, at: str) -> shapes.SessionSummary:
-    """Of a session in which nothing was said."""
+    """Return the summary of a session in which nothing was said."""
     folder = _uri(cwd)
     return shapes.SessionSummary(
         resource=shapes.session_uri(wire_id),

@@ -1,4 +1,4 @@
-"""What the service tells of a session, as far as windows are concerned."""
+"""The part of what the service tells of a session that concerns windows."""
 
 from __future__ import annotations
 

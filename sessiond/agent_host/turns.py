@@ -42,7 +42,7 @@ _CUT = "\n\n*The rest of this message is too long to be shown here.*"
 
 
 class Memo:
-    """What was made of messages. A turn grows by words, and its parts stay the same objects: neither is anything made twice, nor kept
+    """The parts that were made of messages. A turn grows by words, and its parts stay the same objects: neither is anything made twice, nor kept
     twice in the states of a turn.
     """
 
@@ -50,7 +50,7 @@ class Memo:
         self._made: dict[str, tuple[Message, object, tuple[AnyPart, ...]]] = {}
 
     def get(self, message: Message, base: object, make: Callable[[], tuple[AnyPart, ...]]) -> tuple[AnyPart, ...]:
-        """What `make` returns, which depends on the message and on `base`."""
+        """Return what `make` returns, which depends on the message and on `base`."""
         found = self._made.get(message.id)
         if found is None or found[0] is not message or found[1] is not base:
             found = self._made[message.id] = (message, base, make())
@@ -69,12 +69,12 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def begins(message: Message, splits: Collection[str]) -> bool:
-    """Whether a turn begins with it, whatever comes before."""
+    """Return whether a turn begins with the message, whatever comes before."""
     return (message.role == "user" and message.metadata.get("injected") is not True) or message.id in splits
 
 
 def is_answer(messages: Sequence[Message]) -> bool:
-    """Whether a turn of these messages may be over: its last word is an answer that asks for nothing more, or it was cut off."""
+    """Return whether a turn of these messages may be over: its last word is an answer that asks for nothing more, or it was cut off."""
     last = messages[-1]
     cut_off = last.status in ("interrupted", "error")
     return last.role == "assistant" and (cut_off or (not last.tool_calls and last.status != "streaming"))
@@ -99,7 +99,7 @@ def grouped(messages: Iterable[Message], splits: Collection[str]) -> list[list[M
 
 
 def waiting(messages: Sequence[Message], groups: Sequence[Sequence[Message]]) -> tuple[shapes.Queued, ...]:
-    """What was asked while a text still streams in. `groups`: the turns up to that."""
+    """Return what was asked while a text still streams in. `groups`: the turns up to that."""
     behind = messages[sum(map(len, groups)) :]
     return tuple(shapes.Queued(id=one.id, message=_question(one)) for one in behind if begins(one, ()))
 
@@ -151,7 +151,7 @@ def nobody(wire_id: str) -> str:
 
 
 def refused(turn_id: str, text: str, at: str, trouble: str) -> Turn:
-    """What somebody said that could not be kept. `at`: when."""
+    """Return a turn for what somebody said that could not be kept. `at`: when."""
     return Turn(
         id=turn_id,
         started_at=at,
@@ -163,7 +163,7 @@ def refused(turn_id: str, text: str, at: str, trouble: str) -> Turn:
 
 
 def _question(first: Message) -> shapes.Question:
-    """Where nobody asked, it is hidden."""
+    """Return the question of a turn. It is hidden where nobody asked."""
     if first.role == "user" and first.metadata.get("injected") is not True:
         return shapes.Question(text=_text(first), origin=shapes.Origin(kind="user"))
     return shapes.Question(text="", origin=shapes.Origin(kind="agent"), meta=shapes.Hidden(request=True))
@@ -232,7 +232,7 @@ def _call(own_id: str, name: str, given: str | None) -> shapes.ToolCallPart:
 
 
 def _given(name: str, arguments: object) -> str | None:
-    """As text; a terminal's command comes first, and alone if it was given nothing else."""
+    """Return the arguments as text; a terminal's command comes first, and alone if it was given nothing else."""
     if arguments is None:
         return None
     with contextlib.suppress(msgspec.DecodeError, RecursionError):
@@ -299,7 +299,7 @@ def _text(message: Message) -> str:
 
 
 def _usage(messages: Sequence[Message]) -> shapes.Usage | None:
-    """Of the last request: what it was sent is what the model had in view."""
+    """Return the usage of the last request: what it was sent is what the model had in view."""
     found = next((one for message in reversed(messages) if (one := token_usage_of(message.metadata)) is not None), None)
     if found is None:
         return None
@@ -321,7 +321,7 @@ def _milliseconds(messages: Sequence[Message]) -> int:
 
 
 def newest(groups: list[list[Message]]) -> list[list[Message]]:
-    """As many as a window opens in a second; at least the last one."""
+    """Return as many of the last turns as a window opens in a second; at least the last one."""
     size = 0
     for count, group in enumerate(reversed(groups)):
         size += sum(len(msgspec.json.encode(message.wire())) for message in group)

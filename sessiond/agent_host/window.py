@@ -52,7 +52,7 @@ _READ_ONLY = "sessions can only be read here"
 
 
 class Host(Protocol):
-    """What a window needs of its host."""
+    """The part of its host that a window needs."""
 
     numbers: Numbers
     outbox: Outbox
@@ -66,14 +66,14 @@ class Host(Protocol):
     def unsubscribe(self, window: Window, channel: str) -> None: ...
 
     def channels_of(self, window: Window) -> int:
-        """How many of sessions it has."""
+        """Return the number of channels of sessions that the window has."""
 
     def has(self, window: Window, channel: str) -> bool: ...
 
     async def replay(
         self, window: Window, number: int, channels: Sequence[str]
     ) -> tuple[list[State] | None, list[str]]:
-        """What a window lacks that saw all numbers up to this one, and the channels that are gone. It has the others from now on.
+        """Return what a window that saw all numbers up to this one lacks, and the channels that are gone. It has the others from now on.
         None: what it knew of one of them is not known here. SessiondError.
         """
 
@@ -118,7 +118,7 @@ class _Subscribe(_Params):
 
 
 class _Action(msgspec.Struct):
-    """As much of it as is looked at."""
+    """The part of an action that is looked at."""
 
     type: str
 
@@ -297,7 +297,7 @@ class Window:
             await self._host.tell_list(self)
 
     async def _reconnect(self, params: bytes, message: Envelope) -> None:
-        """What came since, of all that it had; if that is not known of one session, it has to begin again."""
+        """Send the window what came since, of all that it had; if that is not known of one session, it has to begin again."""
         wanted = _decode_reconnect(params)
         self.client_id, self._own_name = _named(wanted.client_id), wanted.client_id
         try:
@@ -361,12 +361,12 @@ class Window:
         self._host.outbox.post([self], notification("action", echo))
 
     def _meant_what_was(self, channel: str) -> bool:
-        """Whether a cut was perhaps sent again after a lost connection, by a window that did not see what it cuts off."""
+        """Return whether a cut was perhaps sent again after a lost connection, by a window that did not see what it cuts off."""
         now = asyncio.get_running_loop().time()
         return channel in self._behind_on and now < self._back_at + _AGAIN_S
 
     async def _configuration(self, params: bytes, message: Envelope) -> None:
-        """Of a new session: nothing can be chosen."""
+        """Answer with the configuration of a new session: nothing can be chosen."""
         self._answer(message, {"schema": {"type": "object", "properties": {}}, "values": {}})
 
     async def _create(self, params: bytes, message: Envelope) -> None:

@@ -1,4 +1,4 @@
-"""What windows change: messages, names, the archive, cuts, new and deleted sessions. Durable before a window is told so.
+"""The changes that windows make: messages, names, the archive, cuts, new and deleted sessions. Durable before a window is told so.
 
 A window shows its change at once. If that is refused it takes it back without a word, so a message that cannot be kept stays, with
 the reason, as a turn that failed; other changes are only taken back.
@@ -116,7 +116,7 @@ class Opener(Protocol):
 
 
 class Writing:
-    """What it changes has no origin, so windows that have the session open hear of it as of any change."""
+    """A writer of what windows change. Its changes have no origin, so windows that have the session open hear of them as of any change."""
 
     def __init__(self, service: Service, opener: Opener) -> None:
         self._service = service
@@ -222,7 +222,7 @@ class Writing:
         return confirmation.given
 
     async def _cut(self, hosted: Hosted, turn_id: str | None, origin: State) -> bool:
-        """What is cut off goes to the trash. Nothing is, if more has been said than windows were told."""
+        """Cut off what comes after a turn, and put it into the trash. Nothing is cut if more has been said than windows were told."""
         cut = hosted.cut(turn_id)
         if cut is None:
             raise Refused("unknown turn")

@@ -1,4 +1,4 @@
-"""What a service runs, and what a service manager can do."""
+"""Defines what a service runs, and what a service manager can do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Manager(Protocol):
         """Drop what the manager knows of the file, which is gone. SessiondError."""
 
     def running(self) -> bool | None:
-        """Whether the service runs now; None if the manager cannot be asked."""
+        """Return whether the service runs now; None if the manager cannot be asked."""
 
     def start_by_hand(self) -> str:
         """The command with which a person starts the service."""

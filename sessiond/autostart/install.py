@@ -15,7 +15,7 @@ _MAX_BYTES = 64 * 1024
 
 
 class Result(NamedTuple):
-    """Whether the file changed, and what the service manager could not do, if anything."""
+    """The outcome: whether the file changed, and what the service manager could not do, if anything."""
 
     changed: bool
     problem: str | None

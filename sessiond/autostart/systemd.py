@@ -69,7 +69,7 @@ class Systemd:
 
 
 def quoted(word: str) -> str:
-    """As one word of a unit file. SessiondError for what a unit file cannot contain."""
+    """Return `word` as one word of a unit file. SessiondError for what a unit file cannot contain."""
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", word):
         raise SessiondError(f"systemd cannot use {word!r}: it contains a control character or is not valid UTF-8")
     word = word.replace("%", "%%")

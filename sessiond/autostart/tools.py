@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """How a program ended, and what it printed; `reason` explains a failure."""
+    """The result of a program: how it ended, and what it printed; `reason` explains a failure."""
 
     code: int
     out: str

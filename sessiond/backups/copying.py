@@ -188,7 +188,7 @@ def walk(fs: FileSystem, root: str, below: str = "", *, passed: Callable[[str, O
 
 
 def encode_sums(copies: dict[str, Copied]) -> bytes:
-    """As `sha256sum` writes them and `sha256sum --check` reads them."""
+    """Encode the sums as `sha256sum` writes them and `sha256sum --check` reads them."""
     lines = []
     for name, copy in sorted(copies.items()):
         escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -52,12 +52,12 @@ class Manifest(msgspec.Struct, rename="camel"):
 
 
 def folder_of(store: str, default: str = "default", *, shared: bool = False) -> str:
-    """Where a store's files are in a backup."""
+    """Return where a store's files are in a backup."""
     if shared:
         return f"{SHARED}/{store}"
     return f"{DATA}/sessions" if store == default else f"{STORES}/{store}"
 
 
 def ledger_of(store: str) -> str:
-    """Where the ledger of a shared store is in a backup."""
+    """Return where the ledger of a shared store is in a backup."""
     return f"{SHARED}/{store}.ledger"

@@ -1,4 +1,4 @@
-"""What goes on in a session, for people."""
+"""Describes what goes on in a session, for people."""
 
 from __future__ import annotations
 

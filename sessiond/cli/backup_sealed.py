@@ -25,7 +25,7 @@ _NAME = "backup"
 
 @contextmanager
 def made(path: str, key_file: str | None) -> Iterator[str]:
-    """Where the daemon is to copy to: `path` itself without a key, else a folder that becomes the encrypted file `path`."""
+    """Yield where the daemon is to copy to: `path` itself without a key, else a folder that becomes the encrypted file `path`."""
     if key_file is None:
         yield path
         return

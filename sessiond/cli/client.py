@@ -1,4 +1,4 @@
-"""How commands reach the daemon: through the Python client, with what only a command wants of it.
+"""The way from commands to the daemon: through the Python client, with what only a command wants of it.
 
 A command waits for as long as the daemon takes, because a person can interrupt it. A request fails if
 its connection ends twice. Commands that follow something, or must not start a daemon, have a single connection, which does
@@ -72,7 +72,7 @@ class Single:
             raise DaemonUnreachable(late) from None
 
     def notifications(self, *, while_read: bool = False) -> Iterator[Incoming]:
-        """What the daemon says by itself, until the connection ends.
+        """Yield what the daemon says by itself, until the connection ends.
 
         `while_read`: stop when nobody reads standard output any more (OutputFailed).
         """

@@ -126,7 +126,7 @@ class DemoHub:
 
 
 def _is_ready(data: str) -> bool:
-    """Whether it lets clients in. Its socket is there earlier: as long as it is starting up it refuses them. The eighth line of this
+    """Return whether the server lets clients in. Its socket is there earlier: as long as it is starting up it refuses them. The eighth line of this
     file is where `pg_ctl` looks, too.
     """
     try:
@@ -138,7 +138,7 @@ def _is_ready(data: str) -> bool:
 
 
 def _parent() -> str:
-    """Where the folder goes: a socket's path is cut at 104 or 108 bytes, and `nobody` must be able to enter."""
+    """Return where the folder goes: a socket's path is cut at 104 or 108 bytes, and `nobody` must be able to enter."""
     usual = tempfile.gettempdir()
     short = len(f"{usual}/sessiond-hub-12345678/{NAME}".encode()) < 100
     return usual if short and (os.geteuid() != 0 or _all_may_enter(usual)) else "/tmp"  # noqa: S108 -- made there by mkdtemp

@@ -61,7 +61,7 @@ class Machine:
         return self._editor
 
     def run(self, *arguments: str) -> str:
-        """What `sessiond` prints here. SessiondError with what it complains about."""
+        """Run `sessiond` here and return what it prints. SessiondError with what it complains about."""
         command = [sys.executable, "-m", "sessiond", *arguments]
         done = subprocess.run(
             command, env=self.environment, capture_output=True, text=True, check=False, timeout=_WAIT_S
@@ -76,7 +76,7 @@ class Machine:
         self.acknowledged[message_id] = result.provisional
 
     def hub(self) -> HubStatus:
-        """What its daemon knows of the hub."""
+        """Return what its daemon knows of the hub."""
         for store in self.editor.ask(requests.status()).stores:
             if store.name == STORE and store.hub is not None:
                 return store.hub

@@ -83,7 +83,7 @@ def _end(left: Sequence[Finding], shown: list[dict[str, str | None]], *, repairi
 
 
 def _report(tried: Sequence[tuple[Finding, str | None]], *, as_json: bool) -> int:
-    """What a running daemon tried again."""
+    """Report what a running daemon tried again."""
     if not as_json:
         for finding, mended in tried:
             _tell(finding, mended)
@@ -130,7 +130,7 @@ def _alone(fs: FileSystem, where: Places) -> Lock | None:
 
 
 def _responds(where: Places) -> bool:
-    """Whether a daemon is there, and not only the end of one: a daemon that could not start holds the lock until it is gone."""
+    """Return whether a daemon is there, and not only the end of one: a daemon that could not start holds the lock until it is gone."""
     try:
         client = connect_if_running(where)
     except SessiondError:
@@ -284,7 +284,7 @@ def _daemon(where: Places, status: Status | None) -> Iterator[Finding]:
 
 
 def _followed(where: Places) -> Iterator[Finding]:
-    """What the daemon cannot follow now."""
+    """Yield what the daemon cannot follow now."""
     try:
         answer = ask_if_running(where, requests.follow(None))
     except (SessiondError, OSError) as error:  # an older daemon, for example, follows nothing

@@ -1,4 +1,4 @@
-"""What `doctor` finds in stores, trash and index, and how it repairs it: always keeping a copy of what it changes."""
+"""The findings of `doctor` in stores, trash and index, and how it repairs them: always keeping a copy of what it changes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class StoreDoctor:
         return f"put aside as {copy}; {words}"
 
     def _may_go(self, problem: Problem, main: str) -> bool:
-        """Whether the line is ours and unreadable while the rest of the file can be read."""
+        """Return whether the line is ours and unreadable while the rest of the file can be read."""
         ours = self._files.format.abilities.says_all and problem.path == main and not problem.fatal
         return ours and problem.line is not None and not problem.intact
 

@@ -1,4 +1,4 @@
-"""What `doctor` finds in the index of sessions that could not be indexed completely, and how `--repair` tries them again:
+"""The findings of `doctor` in the index about sessions that could not be indexed completely, and how `--repair` tries them again:
 through the daemon if one runs, and without it otherwise.
 """
 
@@ -28,7 +28,7 @@ _MENDED = "it is searchable now"
 
 
 def index_again(where: Places) -> list[tuple[Finding, str | None]]:
-    """What the daemon could not index and has tried again, each with the success, if it was one. Nothing without a daemon."""
+    """Let the daemon try again what it could not index; return each session with the success, if it was one. Nothing without a daemon."""
     try:
         answer = ask_if_running(where, requests.reindex())
     except (SessiondError, OSError):

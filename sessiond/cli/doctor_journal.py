@@ -1,4 +1,4 @@
-"""What `doctor` finds in the journal, and which losses it reports."""
+"""The findings of `doctor` in the journal, and the losses that it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which editors are on this machine, and whether each is set up: `sessiond setup` without an argument."""
+"""Lists the editors on this machine, and whether each is set up: `sessiond setup` without an argument."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found_editors() -> list[Editor]:
 
 
 def is_set_up(editor: Editor) -> bool:
-    """Whether its configuration has our lines, or VS Code our extension."""
+    """Return whether its configuration has our lines, or VS Code our extension."""
     if editor.key not in FILES:
         return is_installed()
     path = configuration_file(editor.key)

@@ -94,7 +94,7 @@ class Exporter:
         return Exported(path=path, bytes=len(content))
 
     def _check(self, path: str) -> None:
-        """As the daemon does: never write into a folder that it manages."""
+        """Refuse to write into a folder that the daemon manages, as the daemon itself does."""
         if not self._ours:
             where = places()
             stores = self._client.status().stores

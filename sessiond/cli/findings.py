@@ -1,4 +1,4 @@
-"""What `doctor` says about one thing that it examined."""
+"""A finding: what `doctor` says about one thing that it examined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do next, for somebody who has just begun."""
+"""The next steps for somebody who has just begun."""
 
 from __future__ import annotations
 

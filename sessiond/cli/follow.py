@@ -75,7 +75,7 @@ def status(as_json: bool) -> None:
 
 
 def _places(tools: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
-    """As `daemon/follow` names them. click.UsageError."""
+    """Return the places as `daemon/follow` names them. click.UsageError."""
     if not paths:
         return []
     if len(tools) != 1:
@@ -96,7 +96,7 @@ def _only_here(followed: Followed) -> list[str]:
 
 
 def _waiting(place: FollowedPlace) -> str:
-    """How far behind it is: files, bytes, and for how long the first of them has waited."""
+    """Say how far behind a place is: files, bytes, and for how long the first of them has waited."""
     if not place.waiting:
         return ""
     size = "size not known" if place.waiting_bytes is None else in_bytes(place.waiting_bytes)

@@ -63,7 +63,7 @@ def _found(
 
 
 def _is_empty(client: Sessiond, info: SessionInfo) -> bool:
-    """Whether it has no messages, and nothing else that somebody put there: no notes, no state."""
+    """Return whether a session has no messages, and nothing else that somebody put there: no notes, no state."""
     if info.message_count:
         return False
     session = client.session(info.session_id)

@@ -36,7 +36,7 @@ GUIDES = {
 
 
 def folder() -> Path:
-    """Where the pages are."""
+    """Return where the pages are."""
     return _beside("docs")
 
 

@@ -1,4 +1,4 @@
-"""How search hits are printed: the lines that match, as grep prints them.
+"""Prints search hits: the lines that match, as grep prints them.
 
 A hit's snippet is a piece of one of its message's texts, so the matching lines are in it. Context lines are read from the
 message itself. The output is clean: no text can colour or retitle a terminal, or change its writing direction.

@@ -77,7 +77,7 @@ def command(
 
 
 def _known(form: str | None) -> list[ImportPath]:
-    """What the known tools keep on this machine."""
+    """Return what the known tools keep on this machine."""
     from sessiond.cli.import_run import ImportPath
     from sessiond.importers.registry import known_places
 
@@ -86,7 +86,7 @@ def _known(form: str | None) -> list[ImportPath]:
 
 
 def _show(targets: list[ImportPath], as_json: bool) -> None:
-    """What was found: on standard output for people, on standard error if a script reads standard output."""
+    """Show what was found: on standard output for people, on standard error if a script reads standard output."""
     if not targets:
         text = "found no sessions of a known tool; name a PATH (Aider's, gptel's and ChatGPT's exports are wherever you put them)"
         print(text, file=sys.stderr if as_json else sys.stdout)

@@ -11,7 +11,7 @@ from sessiond.importers.freshness import doubt
 
 
 def summary(result: Imported, dry_run: bool, tools: Mapping[str, Mapping[str, int]] | None = None) -> None:
-    """What was imported, on standard output; every line that was not, and why, on standard error. `tools`: how many sessions and
+    """Print what was imported, on standard output; every line that was not, and why, on standard error. `tools`: how many sessions and
     messages came from each tool; one tool has no line of its own, and a report says it better.
     """
     messages = sum(info.message_count for info in result.sessions)

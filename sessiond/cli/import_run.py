@@ -25,7 +25,7 @@ Report = Callable[[Progress], None]
 
 
 class Choice(NamedTuple):
-    """What of a path is imported, and where to."""
+    """The choice of what of a path is imported, and where to."""
 
     store: str | None
     since: str | None
@@ -51,7 +51,7 @@ class ImportPath:
         self.failed = nothing and told and not os.path.isdir(self.path)
 
     def size(self) -> tuple[int, int]:
-        """How many files may be a tool's by their names, and their total bytes."""
+        """Return how many files may be a tool's by their names, and their total bytes."""
         from sessiond.importers.registry import candidates
 
         sizes = []

@@ -1,4 +1,4 @@
-"""How `sessiond list` looks on a terminal."""
+"""The appearance of `sessiond list` on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do after each kind of error, for those whose error says nothing of its own.
+"""The next step after each kind of error, for those whose error says nothing of its own.
 
 The reference of errors is written from this table, and a test goes through all kinds.
 """

@@ -1,4 +1,4 @@
-"""What commands print: JSON for scripts, tables for people, and never a control character from somebody's text."""
+"""The output of commands: JSON for scripts, tables for people, and never a control character from somebody's text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_utf8(stream: Any) -> bool:
 
 
 def for_people() -> bool:
-    """Whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -71,7 +71,7 @@ def note(text: str) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused something, as other commands of a shell say it: without the number of the error."""
+    """Say why the system refused something, as other commands of a shell say it: without the number of the error."""
     if error.strerror is None:
         return str(error)
     return error.strerror if error.filename is None else f"{os.fsdecode(error.filename)}: {error.strerror}"
@@ -155,7 +155,7 @@ _TEXTS = ("text", "input_text", "output_text")
 
 
 def _other_text(kind: Any, block: dict[str, Any]) -> str:
-    """Of a picture where it is, unless the session contains it; of anything else all that it has."""
+    """Return the text of a block: of a picture where it is, unless the session contains it; of anything else all that it has."""
     from sessiond.exporters.turns import IMAGES, image_in  # as in `parts_of`
 
     if kind in IMAGES and (image := image_in(block)) is not None:
@@ -182,7 +182,7 @@ class MessageText(NamedTuple):
 
 
 def message_text(message: dict[str, Any]) -> str:
-    """As it is printed while it is said: without thinking, with the calls in brief."""
+    """Return a message as it is printed while it is said: without thinking, with the calls in brief."""
     head, _, text, calls = parts_of(message)
     return "\n".join([head, text, *(one_line(call, BRIEF) for call in calls)])
 

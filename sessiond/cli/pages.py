@@ -17,7 +17,7 @@ PAGE = 1000
 
 
 class Said(Value, frozen=True, kw_only=True):
-    """As much of a message as is needed to quote it. A file may have anything in it, so nothing here is of a certain type."""
+    """The part of a message that is needed to quote it. A file may have anything in it, so nothing here is of a certain type."""
 
     id: Any = None
     role: Any = None
@@ -26,7 +26,7 @@ class Said(Value, frozen=True, kw_only=True):
 
     @property
     def injected(self) -> bool:
-        """Whether a tool put it there."""
+        """True if a tool put it there."""
         return isinstance(self.metadata, dict) and self.metadata.get("injected") is True
 
 
@@ -73,7 +73,7 @@ def read(session_id: str, since: int, limit: int) -> Request[SaidPage]:
 
 
 def read_shown(session_id: str, since: int, limit: int) -> Request[ShownPage]:
-    """As `read`."""
+    """Request messages with a seq greater than `since`, as the daemon sent them."""
     return Request("session/read", {"sessionId": session_id, "since": since, "limit": limit}, ShownPage)
 
 

@@ -78,7 +78,7 @@ def _priced(entry: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def _is_odd(entry: Mapping[str, Any]) -> bool:
-    """Whether a number where a price should be cannot be one: it is negative, or beyond all money."""
+    """Return whether a number where a price should be cannot be one: it is negative, or beyond all money."""
     given = [entry.get(key) for key in _PRICES.values()]
     return any(isinstance(one, (int, float)) and not isinstance(one, bool) and amount(one) is None for one in given)
 

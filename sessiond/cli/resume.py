@@ -22,7 +22,7 @@ TOOLS = ("claude", "codex", "pi", "gemini", "qwen", "opencode", "cline", "llm", 
 
 
 def _tools(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What a shell may complete to; those that show a help say which are not installed."""
+    """Return what a shell may complete to; those that show a help say which are not installed."""
     import shutil
 
     from click.shell_completion import CompletionItem

@@ -1,4 +1,4 @@
-"""What `sessiond resume` is asked for, and what it tells."""
+"""The input of `sessiond resume`, and what it tells."""
 
 from __future__ import annotations
 

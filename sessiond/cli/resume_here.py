@@ -35,7 +35,7 @@ def resume_here(
     cwd: str,
     agree: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """As `resume_run.resume`. Without further wishes it is a fork, which has everything that the session has."""
+    """Resume as `resume_run.resume` does. Without further wishes it is a fork, which has everything that the session has."""
     whole = wish.last is None and wish.calls and wish.cwd is None
     if whole:
         lost: Counter[str] = Counter()

@@ -146,7 +146,7 @@ def command(
 
 
 def _nothing(client: Sessiond) -> str:
-    """What to say when nothing matched, and how to get started if there is nothing to search yet."""
+    """Return what to say when nothing matched, and how to get started if there is nothing to search yet."""
     if any(store.sessions for store in client.status().stores):
         return _NO_MATCHES
     return f"{_NO_MATCHES}: you have no sessions yet; to get started, run `{installation.as_typed()} import`"
@@ -217,7 +217,7 @@ def _print(client: Sessiond, found: Found, *, limit: int | None, color: str, no_
 
 
 def _missing(client: Sessiond) -> str:
-    """Why there may be more hits than were found."""
+    """Say why there may be more hits than were found."""
     problem = index_problem(client.status().index)
     # Without a problem the index is complete by now.
     return problem or "the index was still being built, so there may be more; search again"

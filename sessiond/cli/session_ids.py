@@ -1,4 +1,4 @@
-"""How people name a session at the command line: by its id, by how that begins, or by how recent it is.
+"""The ways in which people name a session at the command line: by its id, by how that begins, or by how recent it is.
 
 | | |
 | --- | --- |

@@ -120,7 +120,7 @@ def _write_code_server(path: Path, option: str) -> None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether it is a mapping at the left margin, so that another member can be written after it."""
+    """Return whether a text is a mapping at the left margin, so that another member can be written after it."""
     lines = [one for one in text.splitlines() if one.strip() and not one.lstrip().startswith("#")]
     return all(one[0].isspace() or _MEMBER.match(one) for one in lines) and not (lines and lines[0][0].isspace())
 
@@ -131,7 +131,7 @@ def _option(status: Status | None) -> str:
 
 
 def _socket() -> str:
-    """Where the daemon will listen: beside its own socket, wherever that was the last time."""
+    """Return where the daemon will listen: beside its own socket, wherever that was the last time."""
     where = places()
     record = read_endpoint(where.data)
     try:
@@ -141,7 +141,7 @@ def _socket() -> str:
 
 
 def _running() -> Status | None:
-    """Of the daemon, if one runs."""
+    """Return the status of the daemon, or None if none runs."""
     try:
         with connect(start=False) as client:
             return client.status()
@@ -160,7 +160,7 @@ def has_code_server(environ: Mapping[str, str]) -> bool:
 
 
 def code_server_file(environ: Mapping[str, str]) -> Path:
-    """Where code-server looks for its options."""
+    """Return where code-server looks for its options."""
     config = environ.get("CODE_SERVER_CONFIG")
     if config:
         return Path(config)
@@ -168,7 +168,7 @@ def code_server_file(environ: Mapping[str, str]) -> Path:
 
 
 def _remote_servers(environ: Mapping[str, str]) -> list[Path]:
-    """What windows elsewhere installed here."""
+    """Return the folders that windows elsewhere installed here."""
     folders = [Path(user_home(environ)) / name for name in (".vscode-server", ".vscode-server-insiders")]
     return [folder for folder in folders if folder.is_dir()]
 

@@ -76,7 +76,7 @@ def file_of(agent: str, env: Mapping[str, str]) -> Path:
 
 
 def hooks(agent: str) -> dict[str, list[dict[str, Any]]]:
-    """As both agents write them: by event."""
+    """Return the hooks as both agents write them: by event."""
     words = [os.path.abspath(found)] if (found := shutil.which(APP)) else [*installation.command()]
     home = [f"SESSIOND_HOME={shlex.quote(there)}"] if (there := os.environ.get("SESSIOND_HOME")) else []
     command = " ".join([*home, shlex.join([*words, "hook", agent])])

@@ -90,7 +90,7 @@ def lines_for(editor: str, folder: str | None = None) -> str:
 
 
 def missing_lines(editor: str, lines: bytes, there: bytes) -> bytes:
-    """What the configuration `there` lacks of the lines: all of them, those that do something, or nothing.
+    """Return what the configuration `there` lacks of the lines: all of them, those that do something, or nothing.
 
     Comments do not count, and neither does where a line stands, so that nothing is added twice that a person moved.
     """

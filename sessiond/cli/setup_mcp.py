@@ -28,7 +28,7 @@ NAME = "sessiond"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent's servers are. `files`: the first one that exists, or else the last; `variable`: names the folder instead of
+    """The place of an agent's servers. `files`: the first one that exists, or else the last; `variable`: names the folder instead of
     the file's own. `path`: of the object with the servers. `shape`: how a server is written.
     """
 
@@ -90,13 +90,13 @@ def file_of(place: Place, env: Mapping[str, str]) -> Path:
 
 
 def command_line() -> list[str]:
-    """How to start the server, wherever from: an editor that was not started in a terminal has another PATH."""
+    """Return the command that starts the server from anywhere: an editor that was not started in a terminal has another PATH."""
     found = shutil.which(NAME)
     return [os.path.abspath(found), "mcp"] if found else [*installation.command(), "mcp"]
 
 
 def environment() -> dict[str, str]:
-    """What the server needs of this environment: most agents start servers without it."""
+    """Return what the server needs of this environment: most agents start servers without it."""
     return {name: os.environ[name] for name in ("SESSIOND_HOME",) if os.environ.get(name)}
 
 

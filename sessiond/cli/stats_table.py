@@ -1,4 +1,4 @@
-"""How `sessiond stats` looks on a terminal: a table, and a bar for each row."""
+"""The appearance of `sessiond stats` on a terminal: a table, and a bar for each row."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def command(as_json: bool) -> None:
 
 
 def ask() -> Answer[Status] | None:
-    """How the daemon is, or None if no daemon is running. DaemonUnreachable if one is but does not answer."""
+    """Ask how the daemon is; None if no daemon is running. DaemonUnreachable if one is but does not answer."""
     return ask_if_running(places(), requests.status())
 
 
@@ -60,12 +60,12 @@ def unpromised_in_words(path: str, kind: str) -> str:
 
 
 def problem_of(store: StoreStatus) -> str | None:
-    """Why a store cannot be read or written; None if it can."""
+    """Say why a store cannot be read or written; None if it can."""
     return None if store.problem is None else store.problem.message or store.problem.kind
 
 
 def hub_in_words(hub: HubStatus) -> str:
-    """Whether the words of a shared store are shared: shared, waiting with a count, or offline since a time."""
+    """Say whether the words of a shared store are shared: shared, waiting with a count, or offline since a time."""
     waiting = f"{count(hub.pending, 'change')} waiting here" if hub.pending else ""
     lag = f"{count(hub.lag, 'change')} still to be fetched" if hub.lag else ""
     if hub.state == "online":
@@ -92,7 +92,7 @@ def _connections_in_words(status: Status) -> str:
 
 
 def index_problem(index: IndexStatus) -> str | None:
-    """Why searches may not find everything; None if they do."""
+    """Say why searches may not find everything; None if they do."""
     if index.state == "failing":
         return f"the index cannot be written ({index.problem}): new messages may be missing"
     if index.state == "building":
@@ -148,7 +148,7 @@ def _agent_host(status: AgentHostStatus) -> list[tuple[str, str]]:
 
 
 def _settings(config: ConfigStatus) -> list[tuple[str, str]]:
-    """What the file sets, and apart from it what holds only for this daemon, because of its environment and flags."""
+    """Return what the file sets, and apart from it what holds only for this daemon, because of its environment and flags."""
     lines = [("config", config.file)]
     lines += [("", f"{name} = {one.value}") for name, one in config.values.items() if one.source == config.file]
     others = [

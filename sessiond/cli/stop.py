@@ -112,7 +112,7 @@ def _lives(pid: int) -> bool:
 
 
 def _starter(pid: int) -> str:
-    """Who started a daemon, as far as its command line says so; "" if that cannot be read, as on macOS."""
+    """Say who started a daemon, as far as its command line says so; "" if that cannot be read, as on macOS."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             arguments = file.read().split(b"\0")

@@ -1,4 +1,4 @@
-"""What only a terminal gets: colours and the pager."""
+"""The things that only a terminal gets: colours and the pager."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def paging(command: F) -> F:
 
 
 def colored(when: str) -> bool:
-    """Whether to colour the output. `auto`: on a terminal that can, unless NO_COLOR is set (no-color.org)."""
+    """Return whether to colour the output. `auto`: on a terminal that can, unless NO_COLOR is set (no-color.org)."""
     if when != "auto":
         return when == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
@@ -66,7 +66,7 @@ class Paint:
 
 
 def columns() -> int:
-    """How wide the terminal is."""
+    """Return the width of the terminal."""
     import shutil
 
     return shutil.get_terminal_size().columns
@@ -74,7 +74,7 @@ def columns() -> int:
 
 @contextlib.contextmanager
 def pager(enabled: bool = True) -> Iterator[TextIO]:
-    """Where to print: on a terminal into $SESSIOND_PAGER, else $PAGER, else less; otherwise to standard output itself.
+    """Yield where to print: on a terminal into $SESSIOND_PAGER, else $PAGER, else less; otherwise to standard output itself.
 
     As in git, an empty pager or `cat` means no pager, and so does one that cannot be started.
     """

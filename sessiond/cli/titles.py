@@ -1,4 +1,4 @@
-"""What people recognise an unnamed session by: its summary, or how it begins."""
+"""The words by which people recognise an unnamed session: its summary, or how it begins."""
 
 from __future__ import annotations
 

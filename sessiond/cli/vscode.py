@@ -124,7 +124,7 @@ def _run(command: list[str]) -> None:
 
 
 def is_installed() -> bool:
-    """Whether one of these editors has the extension among those of this user."""
+    """Return whether one of these editors has the extension among those of this user."""
     home = Path(user_home(os.environ))
     folders = (".vscode", ".vscode-insiders", ".vscode-oss", ".cursor", ".local/share/code-server")
     return any(next((home / name / "extensions").glob("*sessiond-[0-9]*"), None) for name in folders)

@@ -1,4 +1,4 @@
-"""What `sessiond` without arguments shows to a person: what it is, what is on this machine, and what to do next.
+"""The text that `sessiond` without arguments shows to a person: what it is, what is on this machine, and what to do next.
 
 An editor that runs the same command has a pipe for its standard input, and gets the relay.
 """
@@ -22,7 +22,7 @@ from sessiond.errors import SessiondError
 
 
 class Tool(msgspec.Struct):
-    """What one tool keeps on this machine: the places that exist, and how many files in them may be its sessions."""
+    """A tool and what it keeps on this machine: the places that exist, and how many files in them may be its sessions."""
 
     name: str
     targets: list[ImportPath]
@@ -61,7 +61,7 @@ def found_tools() -> list[Tool]:
 
 
 def _has_sessions(where: Places) -> bool:
-    """Whether this is more than a first look: the data folder has a session, or config.toml exists."""
+    """Return whether this is more than a first look: the data folder has a session, or config.toml exists."""
     if os.path.exists(where.config + "/config.toml"):
         return True
     try:

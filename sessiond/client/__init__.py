@@ -230,7 +230,7 @@ async def aconnect(
     timeout_s: float = TIMEOUT_S,
     attempts: float = INFINITE,
 ) -> AsyncSessiond:
-    """As `connect`, for asyncio: `async with await aconnect() as sessiond: ...`."""
+    """Connect as `connect` does, for asyncio: `async with await aconnect() as sessiond: ...`."""
     from sessiond.client.aio.client import AsyncSessiond
     from sessiond.client.dialing import target
 

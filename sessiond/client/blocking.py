@@ -170,7 +170,7 @@ class Sessiond:
         timeout_s: float | None = None,
         **filter: Any,
     ) -> UsageReport:
-        """What requests to models used, as their messages report it (`metadata.tokens`).
+        """Return what requests to models used, as their messages report it (`metadata.tokens`).
 
         `by`: day, month, model, tool, project or session. `since`, `until`: RFC 3339, on the time of the message. `tool`: only its
         sessions. `time_zone`: a name such as Europe/Berlin; the daemon's if None. `filter`: the filters of `sessions`.

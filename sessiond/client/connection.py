@@ -89,7 +89,7 @@ class Connection:
         return self._answers.pop(number)
 
     def has(self, number: int) -> bool:
-        """Whether the response has come."""
+        """Return whether the response has come."""
         return number in self._answers
 
     def read(self, deadline: float) -> None:

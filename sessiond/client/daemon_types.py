@@ -1,4 +1,4 @@
-"""What a daemon says of itself: the results of `daemon/*`, read as leniently as the other types."""
+"""The results of `daemon/*`, which a daemon says of itself, read as leniently as the other types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessiond.ready import ready
 
 
 class Address(Value, frozen=True, kw_only=True):
-    """Where a client that shows the token in `token_file` may connect."""
+    """The address where a client that shows the token in `token_file` may connect."""
 
     host: str
     port: int
@@ -19,14 +19,14 @@ class Address(Value, frozen=True, kw_only=True):
 
 
 class StoreProblem(Value, frozen=True, kw_only=True):
-    """Why a store cannot be reached or written. `kind`: `unavailable`, `readOnly`, `saveFailed`, or another word."""
+    """The reason why a store cannot be reached or written. `kind`: `unavailable`, `readOnly`, `saveFailed`, or another word."""
 
     kind: str = ""
     message: str = ""
 
 
 class HubStatus(Value, frozen=True, kw_only=True):
-    """What a shared store knows of its hub. `state`: `online` or `offline`."""
+    """A shared store's view of its hub. `state`: `online` or `offline`."""
 
     state: str = ""
     since: str | None = None
@@ -69,7 +69,7 @@ class Damage(Value, frozen=True, kw_only=True):
 
 
 class ReadOnlyStatus(Value, frozen=True, kw_only=True):
-    """Why the daemon writes nothing. `final`: until it is started again."""
+    """The reason why the daemon writes nothing. `final`: until it is started again."""
 
     reason: str = ""
     since: str = ""
@@ -104,7 +104,7 @@ class ConfigStatus(Value, frozen=True, kw_only=True):
 
 
 class AgentHostAddress(Value, frozen=True, kw_only=True):
-    """Where windows of VS Code connect: a Unix socket, or a port."""
+    """The address where windows of VS Code connect: a Unix socket, or a port."""
 
     write: bool = False
     """Whether they may write."""
@@ -126,7 +126,7 @@ class AgentHostStatus(Value, frozen=True, kw_only=True):
 
 
 class Status(Value, frozen=True, kw_only=True):
-    """How the daemon is."""
+    """The state of the daemon."""
 
     version: str = ""
     pid: int = 0
@@ -154,7 +154,7 @@ class Status(Value, frozen=True, kw_only=True):
 
 
 class Hello(Value, frozen=True, kw_only=True):
-    """What daemons of all versions say of themselves."""
+    """The facts that daemons of all versions say of themselves."""
 
     protocol_version: int = 0
     version: str = ""
@@ -163,7 +163,7 @@ class Hello(Value, frozen=True, kw_only=True):
 
 
 class Acknowledged(Value, frozen=True, kw_only=True):
-    """How much damage to the journal was acknowledged."""
+    """The amount of damage to the journal that was acknowledged."""
 
     acknowledged: int = 0
 
@@ -217,7 +217,7 @@ class Followed(Value, frozen=True, kw_only=True):
 
 
 class BackedUp(Value, frozen=True, kw_only=True):
-    """What a backup copied. It has every change that was acknowledged before the journal wrote record `lsn`."""
+    """The result of a backup: what it copied. It has every change that was acknowledged before the journal wrote record `lsn`."""
 
     files: int = 0
     bytes: int = 0

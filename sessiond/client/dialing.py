@@ -1,4 +1,4 @@
-"""Where the daemon is, and the first words of a connection to it."""
+"""Finds the daemon, and says the first words of a connection to it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ TOKEN_BYTES = 4096
 
 
 def _patience(deadline: float) -> float:
-    """How long to look for the daemon. Without a deadline for the request, as long as a daemon may take to start."""
+    """Return how long to look for the daemon. Without a deadline for the request, as long as a daemon may take to start."""
     return PATIENCE_S if deadline == math.inf else max(0.0, deadline - time.monotonic())
 
 
 class Target(Protocol):
-    """What `connect` was told: which daemon."""
+    """The daemon that `connect` was told to reach."""
 
     def dial(self, deadline: float) -> _socket.socket:
         """A fresh connection. DaemonUnreachable, at the latest a moment after `deadline` (monotonic)."""
 
     def token(self) -> str | None:
-        """What has to be shown first. DaemonUnreachable where it cannot be read."""
+        """Return what has to be shown first. DaemonUnreachable where it cannot be read."""
 
 
 class Local:
@@ -119,7 +119,7 @@ class _Capabilities(Value, frozen=True, kw_only=True):
 
 
 class Welcome(Value, frozen=True, kw_only=True):
-    """As much of the result of `initialize` as the client needs."""
+    """The part of the result of `initialize` that the client needs."""
 
     capabilities: _Capabilities = _Capabilities()
 

@@ -1,4 +1,4 @@
-"""What can go wrong for a client: the daemon's errors as exceptions, and three that only a client can meet.
+"""The things that can go wrong for a client: the daemon's errors as exceptions, and three that only a client can meet.
 
 All are `SessiondError`s with `kind`, `message`, `hint` (may be None) and `data`. An error of a kind that this client does not
 know is a plain `SessiondError` with that `kind`.

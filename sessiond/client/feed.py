@@ -203,7 +203,7 @@ class Changes(Iterator[Change]):
                 self._followers.setdefault(session_id, Follower(session_id, since, created_at))
 
     def _let_go(self, lookout: Lookout) -> None:
-        """Of sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
+        """Stop following sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
         for session_id in lookout.quiet(time.monotonic()):
             follower = self._followers.pop(session_id, None)
             if follower is None:
@@ -214,7 +214,7 @@ class Changes(Iterator[Change]):
                 self._ask(requests.close(session_id))
 
     def _connected(self) -> Connection:
-        """As often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
+        """Connect, as often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
         deadline = time.monotonic() + self._link.timeout_s
         pause = LOOK_AGAIN_S
         while True:

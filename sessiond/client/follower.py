@@ -1,4 +1,4 @@
-"""What a client knows of one session that it follows: which seq it saw last, and what it has to read again. No I/O.
+"""A client's view of one session that it follows: which seq it saw last, and what it has to read again. No I/O.
 
 told a change that comes next      it is given on
 told one that is known             it is passed over
@@ -66,7 +66,7 @@ class Follower:
         return {"sessionId": self.session_id, **start, **({"answers": True} if self._answers else {})}
 
     def opened(self, result: Opened) -> Iterator[Change]:
-        """What happened since the last seq that was seen, from the result of `session/open`."""
+        """Yield what happened since the last seq that was seen, from the result of `session/open`."""
         if self.created_at not in (None, result.session.created_at):
             self.created_at, self._another = result.session.created_at, True
             self.known = self.begun = 0
@@ -93,7 +93,7 @@ class Follower:
             yield from self._after_all()
 
     def _after_all(self) -> Iterator[Change]:
-        """What was told meanwhile."""
+        """Yield what was told meanwhile."""
         early, self._early = self._early, []
         self.stale = self._too_early
         for method, notice in early:
@@ -128,7 +128,7 @@ class Follower:
             yield from self._after_all()
 
     def told(self, method: str, notice: Notice) -> Iterator[Change]:
-        """What a notification about this session brings. Afterwards `stale` says whether to open it again."""
+        """Yield what a notification about this session brings. Afterwards `stale` says whether to open it again."""
         if self.gone:
             return
         if method == "session/deleted":
@@ -176,7 +176,7 @@ class Follower:
             self.known, self.more_since = self.more_since, None
 
     def interrupted(self, given_on: int | None) -> None:
-        """As `lost`, where the last change may not have been given on: the last that surely was has the seq `given_on`."""
+        """Do the same as `lost`, where the last change may not have been given on: the last that surely was has the seq `given_on`."""
         self.lost()
         last = self.begun if given_on is None else given_on
         if last is not None and self.known is not None:

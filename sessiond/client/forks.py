@@ -1,4 +1,4 @@
-"""What this client had when its process forked belongs to the parent: the child closes its copies of the connections and makes
+"""Everything that this client had when its process forked belongs to the parent: the child closes its copies of the connections and makes
 its own, and tells the daemon nothing about what the parent began.
 """
 
@@ -32,7 +32,7 @@ _kept: dict[ref[Any], Callable[[Any], None]] = {}
 
 
 def keep(one: T, forked: Callable[[T], None]) -> None:
-    """As long as `one` exists, call `forked(one)` in each child that this process forks.
+    """Call `forked(one)` in each child that this process forks, as long as `one` exists.
 
     No other thread runs there, and locks may be held by threads of the parent. It must not touch an event loop, nor shut a
     connection down: those are the parent's too.

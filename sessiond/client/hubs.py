@@ -1,4 +1,4 @@
-"""What a client is told of the hubs of shared stores over one connection. No I/O."""
+"""The news that a client is told of the hubs of shared stores over one connection. No I/O."""
 
 from __future__ import annotations
 

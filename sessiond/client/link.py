@@ -52,7 +52,7 @@ class Link:
         return self.answer(request, timeout_s).value
 
     def answer(self, request: Request[T], timeout_s: float | None = None) -> Answer[T]:
-        """As `call`, with the result also as the daemon sent it."""
+        """Do the same as `call`, but return the result also as the daemon sent it."""
         sendings = 0
 
         def ask(connection: Connection, deadline: float) -> Answer[T]:
@@ -107,7 +107,7 @@ class Link:
         self._feeds.append(ref(feed))
 
     def _over(self, method: str, timeout_s: float | None, work: Callable[[Connection, float], T], *, again: bool) -> T:
-        """What `work` returns, over one connection or, where that ends and `again` says so, over the next."""
+        """Return what `work` returns, over one connection or, where that ends and `again` says so, over the next."""
         patience = self.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + patience
         pause = LOOK_AGAIN_S

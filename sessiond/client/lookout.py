@@ -1,4 +1,4 @@
-"""Which sessions changed, for a client that follows all of them: the daemon tells it in the order of arrival, and a session is
+"""Finds which sessions changed, for a client that follows all of them: the daemon tells it in the order of arrival, and a session is
 opened only once it changed.
 
 No I/O. What happened between two looks is not missed: the session is opened since the seq that it had before. Where the
@@ -56,7 +56,7 @@ class Lookout:
         """Session that is open -> when something happened last (monotonic)."""
 
     def due(self, now: float) -> Request[Any] | None:
-        """What to ask next, for a ChangedPage or a ListPage; None if it is too early."""
+        """Return what to ask next, for a ChangedPage or a ListPage; None if it is too early."""
         if now < self.next_look:
             return None
         if self._tells and not self._told:
@@ -64,7 +64,7 @@ class Lookout:
         return requests.list_(self._page, LIST_LIMIT, "-updatedAt", {})
 
     def refused(self, error: SessiondError) -> bool:
-        """Whether the daemon does not know the question, and another one has to do."""
+        """Return whether the daemon does not know the question, and another one has to do."""
         if self._told or not self._tells or error.kind != "methodNotFound":
             return False
         self._tells, self._listing = False, True
@@ -81,7 +81,7 @@ class Lookout:
             self.next_look = now + self._look_s
 
     def _over(self, page: ListPage | ChangedPage) -> bool:
-        """Whether this page was the last one of a list."""
+        """Return whether this page was the last one of a list."""
         return isinstance(page, ListPage) and page.next_cursor is None
 
     def _changed(self, page: ChangedPage, now: float) -> Found:

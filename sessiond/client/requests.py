@@ -81,7 +81,7 @@ class Request(Generic[T]):
             raise strange(f"response to {self.method}", error) from None
 
     def answer(self, incoming: Incoming, *, resent: bool = False) -> Answer[T]:
-        """What a response says. Raises the error that it has, unless that means that the request was done when it was sent
+        """Return what a response says. Raise the error that it has, unless that means that the request was done when it was sent
         the first time.
         """
         if incoming.error is None:
@@ -105,7 +105,7 @@ class Request(Generic[T]):
 
 
 def strange(what: str, error: msgspec.MsgspecError) -> DaemonUnreachable:
-    """What to raise where something of the daemon's has a shape that this client cannot read."""
+    """Return the error to raise where something of the daemon's has a shape that this client cannot read."""
     return DaemonUnreachable(
         f"the daemon's {what} has another shape than in protocol 1: {error}",
         hint="`sessiond status` shows which version runs",
@@ -133,7 +133,7 @@ def new_id(prefix: str) -> str:
 
 
 def new_session_id() -> str:
-    """As `session-20260111-143022-5f3a9c1b`: the time in UTC, and what keeps two of the same second apart."""
+    """Return an id such as `session-20260111-143022-5f3a9c1b`: the time in UTC, and what keeps two of the same second apart."""
     return time.strftime("session-%Y%m%d-%H%M%S-", time.gmtime()) + binascii.hexlify(os.urandom(4)).decode()
 
 

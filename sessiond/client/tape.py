@@ -46,7 +46,7 @@ class Tape:
         return self._in_flight[0] if self._in_flight else None
 
     def over(self, connection: Any) -> None:
-        """What follows goes over this connection. On another one than before, everything unacknowledged goes again, as one."""
+        """Use this connection for what follows. On another one than before, everything unacknowledged goes again, as one."""
         if connection is not self._connection:
             self._in_flight.clear()
             if self._pieces:

@@ -1,4 +1,4 @@
-"""What the client gives back: the types of protocol 1, read leniently.
+"""The values that the client gives back: the types of protocol 1, read leniently.
 
 A daemon of another version may leave out what it does not know and send what this client does not know. So nearly every
 field has a default, words that may become more are plain `str`, and unknown members are ignored. Times are RFC 3339 in UTC,
@@ -36,7 +36,7 @@ class Choice(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Question(Value, frozen=True, kw_only=True):
-    """What a program asks a person. `Session.answer` answers it; the first answer counts."""
+    """A question that a program asks a person. `Session.answer` answers it; the first answer counts."""
 
     id: str
     choices: list[Choice] | None = None
@@ -46,7 +46,7 @@ class Question(Value, frozen=True, kw_only=True):
 
 
 class Activity(Value, frozen=True, kw_only=True):
-    """What goes on in a session at the moment, as a program that works in it says."""
+    """The activity in a session at the moment, as a program that works in it says."""
 
     state: str = ""
     """`working`, or `waiting` for a person."""
@@ -63,7 +63,7 @@ class Activity(Value, frozen=True, kw_only=True):
 
 
 class SessionInfo(Value, frozen=True, kw_only=True):
-    """What a list shows of a session."""
+    """A session as a list shows it."""
 
     session_id: str
     """`ID` in the default store, `STORE/ID` in another."""
@@ -189,7 +189,7 @@ class FileWarning(Value, frozen=True, kw_only=True):
 
 
 class Hit(Value, frozen=True, kw_only=True):
-    """What a search found: a message, or a session's name or note (then `message_id` is None)."""
+    """A result of a search: a message, or a session's name or note (then `message_id` is None)."""
 
     session_id: str
     name: str | None = None
@@ -204,7 +204,7 @@ class Hit(Value, frozen=True, kw_only=True):
 
 
 class ToolReport(Value, frozen=True, kw_only=True):
-    """What an import found of one tool. `ignored`, `unknown`: records by their kind. `newest`: the time of the newest record that
+    """A report on what an import found of one tool. `ignored`, `unknown`: records by their kind. `newest`: the time of the newest record that
     was read; `written`: of the last write to the files that were read.
     """
 
@@ -222,7 +222,7 @@ class ToolReport(Value, frozen=True, kw_only=True):
 
 
 class Imported(Value, frozen=True, kw_only=True):
-    """What an import made or extended, or would have. `skipped`: sessions that brought nothing new; `untouched`: with `since`,
+    """The result of an import: what it made or extended, or would have. `skipped`: sessions that brought nothing new; `untouched`: with `since`,
     files that were not opened because they are older; `unknown`: records of kinds that the importers do not know, by `TOOL
     KIND`; `report`: if it was asked for.
     """
@@ -244,7 +244,7 @@ class Exported(Value, frozen=True, kw_only=True):
 
 
 class Progress(Value, frozen=True, kw_only=True):
-    """How far a long request is. Counts are 0 if the daemon has not said them."""
+    """The progress of a long request. Counts are 0 if the daemon has not said them."""
 
     message: str = ""
     percentage: int | None = None
@@ -344,7 +344,7 @@ class SaveResult(Value, frozen=True, kw_only=True):
 
 
 class Origin(Value, frozen=True, kw_only=True):
-    """Which client made a change, by the name that it gave itself."""
+    """The client that made a change, by the name that it gave itself."""
 
     client: str = "unknown"
     connection: int = 0
@@ -379,7 +379,7 @@ class Answered(Value, frozen=True, kw_only=True):
 
 
 class Accepted(Value, frozen=True, kw_only=True):
-    """Whether an answer counts."""
+    """The verdict on an answer: whether it counts."""
 
     accepted: bool
 
@@ -398,7 +398,7 @@ class Moved(SessionResult, frozen=True, kw_only=True):
 
 
 class AppendResult(Value, frozen=True, kw_only=True):
-    """Where messages went."""
+    """The places where messages went."""
 
     seq: int = 0
     messages: list[AppendedMessage] = []

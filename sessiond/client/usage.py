@@ -1,4 +1,4 @@
-"""What `usage` returns: the tokens that requests to models used."""
+"""The result of `usage`: the tokens that requests to models used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sessiond.ready import ready
 
 
 class TokenTotals(Value, frozen=True, kw_only=True):
-    """Of a number of requests. `input` is what was sent without the tokens that were read from the model's cache or written to
+    """The totals of a number of requests. `input` is what was sent without the tokens that were read from the model's cache or written to
     it; `reasoning` is a part of `output`.
     """
 

@@ -1,4 +1,4 @@
-"""Where windows of VS Code connect, which speak the Agent Host Protocol.
+"""The places where windows of VS Code connect, which speak the Agent Host Protocol.
 
 There are listeners that clients ask for (`sessiond --ahp`), each as long as its client, and those of `[ahp] listen` in the
 configuration, from the start to the end of the daemon. The latter are tried again and again: a port may be free later, and
@@ -168,7 +168,7 @@ class AgentHostDoor:
         return await ws.listen(host, port, door, self._config.limits, gate)
 
     async def _behind(self, *, writes: bool, admits: ws.Admits) -> tuple[Door, ws.Gate]:
-        """What a listener needs."""
+        """Return what a listener needs."""
         from sessiond.agent_host.host import AgentHost, Door
         from sessiond.transports import ws
         from sessiond.transports.ws_http import OriginCheck, token_in_query

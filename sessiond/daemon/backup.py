@@ -70,7 +70,7 @@ _PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, e
 
 
 class Ledger(Protocol):
-    """What is needed from the ledger of a shared store; `shared.ledger.Ledger` implements it."""
+    """The part of the ledger of a shared store that is needed here; `shared.ledger.Ledger` implements it."""
 
     path: str
 
@@ -79,10 +79,10 @@ class Ledger(Protocol):
 
 
 class Removals(Protocol):
-    """What is needed from the ledger of imported sources; `service.removals.Removals` implements it."""
+    """The part of the ledger of imported sources that is needed here; `service.removals.Removals` implements it."""
 
     async def copy_to(self, path: str) -> bool:
-        """Whether there is one. SessiondError, OSError."""
+        """Copy the ledger to `path`, and return whether there was one to copy. SessiondError, OSError."""
 
     async def copy_removed_to(self, path: str) -> None:
         """SessiondError, OSError."""
@@ -338,7 +338,7 @@ class _Copy:
 
     @contextlib.asynccontextmanager
     async def _imports(self) -> AsyncIterator[None]:
-        """What is known of other tools' sessions: see above."""
+        """Copy what is known of other tools' sessions: see above."""
         rough = self._tree.path(f".{_IMPORTS}")
         there = False
         try:

@@ -46,7 +46,7 @@ class Codes:
         self._used: dict[str, float] = {}
 
     def redeem(self, code: str, port: int) -> bool:
-        """Whether the code is valid; afterwards it no longer is."""
+        """Return whether the code is valid, and use it up: it is not valid a second time."""
         now = self._clock()
         self._used = {used: end for used, end in self._used.items() if end > now}
         body = code.rpartition(".")[0]

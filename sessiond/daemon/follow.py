@@ -75,13 +75,13 @@ _Key: TypeAlias = tuple[str | None, str]
 
 
 class Importing(Protocol):
-    """What a follower needs from the service."""
+    """The part of the service that a follower needs."""
 
     async def bring(self, path: str, tool: str | None, *, named: bool = False) -> ImportResult:
         """Import a file. `tool`: whose it is; None: it is found out. `named`: somebody named this very file. SessiondError."""
 
     def doubt(self, path: str, tool: str | None) -> str | None:
-        """What showed in a file that was brought, or in its tool's files: that the tool writes more than is read, or that a write
+        """Return what showed in a file that was brought, or in its tool's files: that the tool writes more than is read, or that a write
         costs a copy of the file.
         """
 
@@ -89,10 +89,10 @@ class Importing(Protocol):
         """Those of `paths` that were not read to their end in their present version."""
 
     def goes_on(self, path: str) -> bool:
-        """Whether only what is new in the file will be read, whatever its size."""
+        """Return whether only what is new in the file will be read, whatever its size."""
 
     def read_to(self, path: str) -> int | None:
-        """How many bytes of the file need not be read again; None if that is not counted in bytes, as of a database."""
+        """Return how many bytes of the file need not be read again; None if that is not counted in bytes, as of a database."""
 
     async def compare(self, seconds: float) -> list[str]:
         """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
@@ -150,7 +150,7 @@ class Follower:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """When this returns, the places that are there are watched."""
+        """Begin to follow. When this returns, the places that are there are watched."""
         await self._settle()
         work: list[Coroutine[None, None, None]] = [self._look(), self._read(small=True)]
         work += [self._read(small=False) for _ in range(_READERS)]
@@ -173,7 +173,7 @@ class Follower:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody wants anything followed."""
+        """True if nobody wants anything followed."""
         return not self.tools and not self._visits
 
     async def close(self) -> None:
@@ -208,7 +208,7 @@ class Follower:
         return found
 
     async def _unread(self, place: Place, paths: Iterable[str]) -> int | None:
-        """How many bytes of these files are to be read; None if that cannot be said at once. A place that hangs holds one thread for
+        """Return how many bytes of these files are to be read; None if that cannot be said at once. A place that hangs holds one thread for
         this, however often it is asked.
         """
         counted = {path: read for path in paths if (read := self._importing.read_to(path)) is not None}
@@ -319,7 +319,7 @@ class Follower:
                 waiting.place = other
 
     def _is_named(self, path: str) -> bool:
-        """Whether somebody wants this very file followed, and not only a folder that it is in."""
+        """Return whether somebody wants this very file followed, and not only a folder that it is in."""
         return any(place.path == path for place in self._places.values())
 
     def _place_of(self, path: str) -> Place | None:
@@ -452,7 +452,7 @@ class Follower:
             await self._wake()
 
     def _is_old_news(self, path: str, mark: str | None, *, told: bool) -> bool:
-        """Whether the system `told` of nothing new: reading a database touches its log. `mark`: the file's version."""
+        """Return whether the system `told` of nothing new: reading a database touches its log. `mark`: the file's version."""
         if told and mark is not None and mark == self._read_in.get(path):
             return True
         self._read_in[path] = mark
@@ -563,7 +563,7 @@ def _written(path: str) -> float:
 
 
 async def _measured(read: Mapping[str, int]) -> int | None:
-    """As `_beyond`; None if the place does not say it. Why, is said by whoever reads the files."""
+    """Return what `_beyond` returns; None if the place does not say it. Whoever reads the files says why."""
     try:
         return await FOLLOWING.call(_beyond, read)
     except (SessiondError, OSError):
@@ -571,7 +571,7 @@ async def _measured(read: Mapping[str, int]) -> int | None:
 
 
 def _beyond(read: Mapping[str, int]) -> int:
-    """How many bytes these files have beyond those that were read. Blocks."""
+    """Return how many bytes these files have beyond those that were read. Blocks."""
     return sum(max(_kind(path)[1] - size, 0) for path, size in read.items())
 
 

@@ -55,7 +55,7 @@ class Place:
 
     @property
     def problem(self) -> str | None:
-        """What a person should know: of a file rather than of the watching."""
+        """The problem that a person should know: of a file rather than of the watching."""
         names = self.failed.names()
         if not names:
             return self.unwatched or self.doubt

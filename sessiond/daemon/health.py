@@ -19,7 +19,7 @@ _ERROR, _WARNING, _INFO = 1, 2, 3
 
 
 class Damaged(Protocol):
-    """What is needed from the journal here; `journal.writer.JournalWriter` implements it."""
+    """The part of the journal that is needed here; `journal.writer.JournalWriter` implements it."""
 
     on_loss: Callable[[], None]
 
@@ -49,7 +49,7 @@ class Health:
         return [Damage(path=one.path, records=one.records, since=one.since, reason=one.reason) for one in found]
 
     def greeting(self) -> list[tuple[int, str]]:
-        """What a new client is told."""
+        """Return what a new client is told."""
         return [(_ERROR, text)] if (text := self._damage_in_words()) else []
 
     def _damage_in_words(self) -> str | None:
@@ -112,7 +112,7 @@ class Health:
                 self.tell(_WARNING, f"the store {name}: {event.problem}")
 
     def hub(self, store: str, hub: HubStatus) -> None:
-        """What is known of a store's hub has changed; the log line is the link's."""
+        """Tell clients that what is known of a store's hub has changed; the log line is the link's."""
         self.tell_hub(store, hub)
 
     def _say(self, to_clients: int, to_log: int, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Where clients connect: the Unix socket, restored if it is removed, and TCP and WebSocket as long as a client asks for
+"""The places where clients connect: the Unix socket, restored if it is removed, and TCP and WebSocket as long as a client asks for
 them.
 """
 
@@ -105,7 +105,7 @@ class UnixDoor:
                 listener.close()
 
     def _look(self) -> tuple[bool, bool]:
-        """Whether a client that dials reaches us where it should, and whether the record leads here."""
+        """Return whether a client that dials reaches us where it should, and whether the record leads here."""
         return bool(self._listeners) and all(map(self._is_well, self._listeners)), self._recorded()
 
     def _is_well(self, listener: unix.UnixListener) -> bool:

@@ -221,7 +221,7 @@ class DaemonParts:
 
     @property
     def follows(self) -> bool:
-        """Whether it imports what other tools write, so that it must not exit when it is idle."""
+        """True if it imports what other tools write, so that it must not exit when it is idle."""
         return "following" in self.__dict__ and bool(self.following.tools)
 
     async def status(self) -> SessionsStatus:

@@ -135,7 +135,7 @@ def _take_lock(fs: FileSystem, where: Places, patience_s: float) -> Lock | None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process runs. A zombie does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         os.kill(pid, 0)
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -183,7 +183,7 @@ class _Word:
 
 
 def _in_words(error: OSError, where: Places) -> tuple[str, str | None]:
-    """What a start failed of, and what to do about it."""
+    """Say in words why a start failed, and what to do about it."""
     path = error.filename if isinstance(error.filename, str) else where.data
     if error.errno == errno.ENOSPC and _lacks_inodes(path):
         return (

@@ -1,4 +1,4 @@
-"""What the WebSocket port serves to a browser: the page's files, the token for a one-time code, and a proof that this daemon
+"""Serves to a browser on the WebSocket port: the page's files, the token for a one-time code, and a proof that this daemon
 knows the token.
 """
 

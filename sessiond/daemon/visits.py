@@ -1,4 +1,4 @@
-"""What clients want followed while they stay, and what they are told (docs/decisions/0076)."""
+"""The places that clients want followed while they stay, and what the clients are told (docs/decisions/0076)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Visit:
         self._aliases = tuple((tool, os.path.realpath(path)) for tool, path in self.places)
 
     def covers(self, path: str, tool: object = None) -> bool:
-        """Whether a file belongs to it. `tool`: whose it is, if that is known. Files of our own formats may have sessions of any tool."""
+        """Return whether a file belongs to it. `tool`: whose it is, if that is known. Files of our own formats may have sessions of any tool."""
         return any(
             (path == place or is_below(place, path)) and (tool is None or whose in (None, tool, *formats.NAMES))
             for whose, place in (*self.places, *self._aliases)
@@ -79,7 +79,7 @@ class Visit:
             self._warnings[warning] = None
 
     def _tell(self) -> None:
-        """What a client does not read yet waits, each session once, as it was last."""
+        """Tell the client of sessions. What it does not read yet waits, each session once, as it was last."""
         self._again = None
         if self._peer.closed or not (self._sessions or self._warnings):
             return

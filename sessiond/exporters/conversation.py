@@ -75,7 +75,7 @@ class Conversation(msgspec.Struct):
 
 
 def conversation(messages: Iterable[Message], *, aside: bool = False) -> Conversation:
-    """What was said. `aside`: the session is a subagent's own, so its messages are not left out."""
+    """Return what was said. `aside`: the session is a subagent's own, so its messages are not left out."""
     told = _Telling()
     asked = 0
     for message in messages:
@@ -123,7 +123,7 @@ def _why_left_out(message: Message, *, aside: bool) -> str | None:
 
 
 def _is_said(message: Message) -> bool:
-    """Whether a record that is not a turn of the tool's holds what somebody said: a prompt that was typed while it worked."""
+    """Return whether a record that is not a turn of the tool's holds what somebody said: a prompt that was typed while it worked."""
     return message.role in ("user", "assistant") and bool(message.content)
 
 

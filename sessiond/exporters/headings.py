@@ -37,7 +37,7 @@ def lowered(parser: MarkdownIt, text: str, above: int) -> str:
 
 
 def is_below(tokens: list[Token], above: int) -> bool:
-    """Whether no heading is at the level `above`, or over it."""
+    """Return whether no heading is at the level `above`, or over it."""
     return all(_level(token) > above for token in tokens if token.type == "heading_open")
 
 

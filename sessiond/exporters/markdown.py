@@ -127,7 +127,7 @@ def _closed(text: str, tokens: list[Token]) -> str:
 
 
 def _ends_by_itself(parser: MarkdownIt, text: str, above: int) -> bool:
-    """Whether a heading after the text is a heading, and no raw HTML and no heading that is too high is left."""
+    """Return whether a heading after the text is a heading, and no raw HTML and no heading that is too high is left."""
     tokens = parser.parse(f"{text}\n\n## {_SENTINEL}\n")
     if any(_has_html(token) for token in tokens) or len(tokens) < 3:
         return False

@@ -134,7 +134,7 @@ class Redactor:
         return out
 
     def report(self) -> dict[str, int]:
-        """How many of each kind were blanked; kinds that were not found are left out."""
+        """Return how many of each kind were blanked; kinds that were not found are left out."""
         return {kind: count for kind, count in sorted(self.found.items()) if count}
 
 

@@ -1,4 +1,4 @@
-"""What every readable export says about a session and a turn, in the same words."""
+"""The things that every readable export says about a session and a turn, in the same words."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def title(session: Session) -> str:
 
 
 def facts(session: Session) -> list[tuple[str, str]]:
-    """What is known about the session, as label and value on one line."""
+    """Return what is known about the session, as label and value on one line."""
     parent = session.parent or {}
     found = [
         ("Session", session.local_id),
@@ -81,7 +81,7 @@ def speaker(message: Message) -> str:
 
 
 def marks(message: Message) -> list[str]:
-    """What a reader should know about a turn besides its speaker and time."""
+    """Return what a reader should know about a turn besides its speaker and time."""
     found = [words for key, words in MARKS if message.metadata.get(key) is True]
     if message.status in ("interrupted", "error", "streaming"):
         found.append({"streaming": "unfinished"}.get(message.status, message.status))
@@ -91,7 +91,7 @@ def marks(message: Message) -> list[str]:
 
 
 def worth_reading(message: Message) -> bool:
-    """Whether a reader sees anything of it. Tools put records without words under the system's role, dozens in a row."""
+    """Return whether a reader sees anything of a message. Tools put records without words under the system's role, dozens in a row."""
     empty = message.metadata.get("injected") is True and not message.content and not message.tool_calls
     return not empty or bool(thinking(message))
 

@@ -1,4 +1,4 @@
-"""What a store's files look like: one module per format, pure functions over bytes.
+"""The formats of a store's files: one module per format, pure functions over bytes.
 
 A format never does I/O, never fails on bad input (it reports damage as problems) and keeps no state.
 """

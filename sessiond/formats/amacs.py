@@ -95,7 +95,7 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
 
 
 class _Number(msgspec.Struct):
-    """What the sidecar keeps about a note that another chat or another program wrote into the scratchpad."""
+    """The data that the sidecar keeps about a note that another chat or another program wrote into the scratchpad."""
 
     id: str
     seq: int
@@ -103,7 +103,7 @@ class _Number(msgspec.Struct):
 
 
 class _Memory(msgspec.Struct):
-    """What the sidecar keeps for this format (`Sidecar.main`)."""
+    """The data that the sidecar keeps for this format (`Sidecar.main`)."""
 
     tick: int = 0
     """The highest tick in the file."""

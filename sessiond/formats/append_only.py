@@ -1,4 +1,4 @@
-"""What formats whose files only grow at the end have in common (amacs, cortex).
+"""The common part of formats whose files only grow at the end (amacs, cortex).
 
 The main file has every finished message whole, with its id and seq, in pieces: a line or an exchange. A piece is written
 only once. The sidecar has the rest:
@@ -55,7 +55,7 @@ class Piece(msgspec.Struct):
 
 
 class Ahead(msgspec.Struct):
-    """What an update must put somewhere."""
+    """Everything that an update must put somewhere."""
 
     session: Session
     """The session without the messages of the main file."""
@@ -66,7 +66,7 @@ class Ahead(msgspec.Struct):
 
 
 class Layout(msgspec.Struct):
-    """How the main file relates to a session."""
+    """The relation of the main file to a session."""
 
     kept: bytes
     entries: list[SidecarEntry]
@@ -173,7 +173,7 @@ def _beside(message: Message) -> dict[str, Json]:
 
 
 def lay_out(session: Session, pieces: Sequence[Piece], main: bytes, side: Sidecar | None) -> Layout:
-    """Which pieces stay as they are. A piece is cut as a whole if it shows a message that is gone or that the sidecar
+    """Decide which pieces stay as they are. A piece is cut as a whole if it shows a message that is gone or that the sidecar
     cannot correct.
     """
     ids = iter(weave_pieces(pieces, side, main).ids)
@@ -201,7 +201,7 @@ def _correctable(item: Seen, now: Message) -> bool:
 
 
 def _entry(item: Seen, now: Message) -> SidecarEntry | None:
-    """What the sidecar must keep for a message that the main file shows as `item`, or None."""
+    """Return what the sidecar must keep for a message that the main file shows as `item`, or None."""
     shown = Message(
         id=now.id,
         seq=now.seq,

@@ -1,4 +1,4 @@
-"""What every format offers to the store, and the values that pass between them."""
+"""The interface that every format offers to the store, and the values that pass between them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """What a format must know about the main file to append to it without reading it."""
+    """The facts that a format must know about the main file to append to it without reading it."""
 
     exists: bool
     size: int = 0
@@ -128,7 +128,7 @@ class PartialLoad(msgspec.Struct, frozen=True):
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """What a format can do beyond what all must."""
+    """The things that a format can do beyond what all must."""
 
     sessions_under: Callable[[str], list[str] | None] | None = None
     """Sessions are in folders: (relative folder) -> the local ids that `find` would see there, were all its files there.
@@ -158,7 +158,7 @@ class Format(Protocol):
     abilities: Abilities
 
     def matches(self, names: Sequence[str], head: Callable[[str], bytes]) -> int:
-        """How likely it is, 0 to 100, that a folder is in this format. `names`: relative paths two levels deep;
+        """Return how likely it is, 0 to 100, that a folder is in this format. `names`: relative paths two levels deep;
         `head(name)`: first 4 KiB.
         """
 
@@ -168,7 +168,7 @@ class Format(Protocol):
         """
 
     def main_path(self, local_id: str) -> str:
-        """Where the session's main file is, or would be created."""
+        """Return where the session's main file is, or would be created."""
 
     def paths(self, local_id: str) -> list[str]:
         """All files that may hold part of the session: the main one first, the sidecar under `.sessiond/` last."""

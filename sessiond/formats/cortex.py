@@ -119,7 +119,7 @@ def _lines(main: bytes, path: str, problems: list[Problem]) -> list[Piece]:
 
 
 def _seen(value: Json) -> Seen:
-    """What one line says. ValueError or InvalidParams if it is not a message."""
+    """Return what one line says. ValueError or InvalidParams if it is not a message."""
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     role, content = value.get("role"), value.get("content")

@@ -1,4 +1,4 @@
-"""What lists show of a native session: message lines are counted, and their content is skipped. Pure.
+"""Reads what lists show of a native session: message lines are counted, and their content is skipped. Pure.
 
 This takes a fraction of the work of `decode` and gives the same result. In doubt it gives none.
 """
@@ -81,7 +81,7 @@ def _touch(reader: JsonlReader, times: list[str]) -> bool:
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether the characters alone make no line strange."""
+    """Return whether the characters alone make no line strange."""
     try:
         return b"\\ud" not in content and (content.isascii() or bool(content.decode()))
     except UnicodeDecodeError:

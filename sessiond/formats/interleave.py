@@ -172,7 +172,7 @@ def _take_seen(
 
 
 def _is_stale(item: Seen, entry: SidecarEntry) -> bool:
-    """Whether `item` is what an earlier save of ours showed of a message that has since grown or been finished."""
+    """Return whether `item` is what an earlier save of ours showed of a message that has since grown or been finished."""
     if item.key in entry.older:
         return True
     if entry.copy is None or "status" not in entry.copy:
@@ -260,14 +260,14 @@ def _match_by_place(
 
 
 def _says_the_same(item: Seen, entry: SidecarEntry) -> bool:
-    """Whether `item` has the text of a message of ours that no other program is known to have. With another text it may
+    """Return whether `item` has the text of a message of ours that no other program is known to have. With another text it may
     be that program's own message from the same second, and treating it as one loses nothing.
     """
     return entry.copy is not None and Message.from_wire(entry.copy).text() == item.content
 
 
 def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entries: Sequence[SidecarEntry]) -> bool:
-    """Whether the main file certainly shows one of the entries. An edit matched by its place could equally be the
+    """Return whether the main file certainly shows one of the entries. An edit matched by its place could equally be the
     beginning of a new conversation.
     """
     for item, position in zip(seen, matched, strict=True):

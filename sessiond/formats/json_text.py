@@ -69,7 +69,7 @@ def _trimmed(text: bytes, start: int, end: int) -> Span:
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How a text is laid out. `indent` None: all on one line."""
+    """The layout of a text. `indent` None: all on one line."""
 
     indent: bytes | None = None
     newline: bytes = b"\n"

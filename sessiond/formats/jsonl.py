@@ -143,7 +143,7 @@ def _change_lines(session: Session, changes: Sequence[Change]) -> list[bytes]:
 
 
 def _needs_base(changes: Sequence[Change]) -> bool:
-    """Whether the lines of `changes` alone do not show when the session was last updated."""
+    """Return whether the lines of `changes` alone do not show when the session was last updated."""
     for change in changes:
         if isinstance(change, (Extended, Finished)):
             return True
@@ -214,7 +214,7 @@ def encode(session: Session, before: Files) -> list[Write]:
 
 
 def _after_messages(session: Session, header: bytes) -> list[bytes]:
-    """What a whole file says about the session besides its header and messages."""
+    """Return the lines that a whole file has about the session besides its header and messages."""
     lines = [
         _encoder.encode({"change": "note", "seq": note.seq, "at": note.timestamp, "note": note.wire()})
         for note in session.notes

@@ -27,7 +27,7 @@ _LARGE = 1000
 
 
 class RenderedSession(msgspec.Struct):
-    """How a session is shown in the main file: the text, and what a decoder will read from it."""
+    """A session as it is shown in the main file: the text, and what a decoder will read from it."""
 
     text: str
     shown: dict[str, ShownInMain]
@@ -100,7 +100,7 @@ def _message_text(printed: Mapping[str, str], indent: int) -> str:
 
 
 def _reread(schema: Schema, printed: Mapping[str, str]) -> Seen:
-    """What a decoder reads from a message printed this way."""
+    """Return what a decoder reads from a message printed this way."""
     seen = schema.seen({key: _read_value(schema.message_readers[key], text, schema) for key, text in printed.items()})
     assert isinstance(seen, Seen), seen
     return seen
@@ -182,7 +182,7 @@ def _list_edit(schema: Schema, main: ReadFile, wanted: list[Placed]) -> Edit:
 
 
 def _holds_a_comment(source: SexpText, node: Node) -> bool:
-    """Whether there is something between the parentheses of an empty list, which is not written as `nil` then."""
+    """Return whether there is something between the parentheses of an empty list, which is not written as `nil` then."""
     raw = source.raw(node)
     return raw.startswith("(") and bool(raw[1:-1].strip())
 

@@ -1,4 +1,4 @@
-"""What the two Lisp formats share: taking a session's file apart.
+"""The common part of the two Lisp formats: taking a session's file apart.
 
 A format provides a `Schema`: the keys it knows, how to read their values, and how to show a session and a message.
 """
@@ -58,7 +58,7 @@ class Schema(Protocol):
         """Edits before the form when the name changes."""
 
     def remarks(self, local_id: str, file: LispFile) -> str | None:
-        """Why the file is not in this format, or that its version is unknown: such a file is not read. Otherwise None."""
+        """Say why the file is not in this format, or that its version is unknown: such a file is not read. Otherwise None."""
 
     def inner_id(self, local_id: str) -> str:
         """The id that the file should contain."""

@@ -1,4 +1,4 @@
-"""What the two Lisp formats share: a session in one property list (`lisp_schema`, `lisp_plan`), with a sidecar."""
+"""The common part of the two Lisp formats: a session in one property list (`lisp_schema`, `lisp_plan`), with a sidecar."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _settled(info: Mapping[str, Json], session: Session) -> dict[str, Json]:
 
 
 def _newly_witnessed(main: ReadFile, woven: Woven, side: Sidecar | None) -> bool:
-    """Whether another writer's version shows messages that only the daemon had before: that must be remembered."""
+    """Return whether another writer's version shows messages that only the daemon had before: that must be remembered."""
     ours = {entry.id: entry.key for entry in side.entries if entry.copy is not None} if side else {}
     return any(ours.get(one, "") == item.key for one, item in zip(woven.ids, main.seen, strict=True))
 

@@ -1,4 +1,4 @@
-"""What a format's own system will not show of a session, so that users learn it before they move the session there. Pure.
+"""Tells what a format's own system will not show of a session, so that users learn it before they move the session there. Pure.
 
 Nothing is lost: sessiond keeps it in the sidecar. But people who open the file with that system should know.
 """

@@ -22,7 +22,7 @@ def name_of(local_id: str) -> str:
 
 
 def is_local_id(text: str) -> bool:
-    """Whether `text` can be the id of a session in a store: a valid session id, or the encoded form of a file name."""
+    """Return whether `text` can be the id of a session in a store: a valid session id, or the encoded form of a file name."""
     if is_session_id(text):
         return True
     if "%" not in text or len(text) > 3 * 255:

@@ -191,7 +191,7 @@ def body_text(body: bytes, *, crlf: bool) -> str:
 
 
 def is_crlf(content: bytes) -> bool:
-    """Whether lines end with CRLF, judged by the first one."""
+    """Return whether lines end with CRLF, judged by the first one."""
     end = content.find(b"\n")
     return end > 0 and content[end - 1 : end] == b"\r"
 
@@ -213,6 +213,6 @@ def time_of(text: str) -> str | None:
 
 
 def is_preamble(content: bytes) -> bool:
-    """Whether there are only keywords, comments, drawers and blank lines: an Org file without any content yet."""
+    """Return whether there are only keywords, comments, drawers and blank lines: an Org file without any content yet."""
     lines: Iterable[bytes] = content.removeprefix(_BOM).split(b"\n")
     return all(not line.strip() or line.lstrip()[:1] in b"#:" for line in lines)

@@ -54,7 +54,7 @@ _decoder = msgspec.json.Decoder(Brief)
 
 
 class Passed(msgspec.Struct):
-    """What a brief needs to know about the messages of a session."""
+    """The facts about the messages of a session that a brief needs."""
 
     count: int = 0
     recent: list[int] = []
@@ -157,7 +157,7 @@ def _brief_of(side: Sidecar | None) -> Brief | None:
 
 
 def _came(intent: Appending, end: bytes) -> bool:
-    """Whether the last append is complete in the file. False if `end` is too short to tell."""
+    """Return whether the last append is complete in the file. False if `end` is too short to tell."""
     needed = intent.length + min(TAIL_BYTES, intent.size)
     if len(end) < needed:
         return False

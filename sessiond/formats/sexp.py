@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 class Node(msgspec.Struct, gc=False):
-    """Where a datum is: text[start:end]. `tail` is what follows the dot of a dotted list."""
+    """The place of a datum: text[start:end]. `tail` is what follows the dot of a dotted list."""
 
     kind: Kind
     start: int

@@ -32,7 +32,7 @@ def without_surrogates(text: str) -> str:
 
 
 def common_string(literal: str) -> str:
-    """What Common Lisp's `read` makes of `"..."`: a backslash makes the next character literal."""
+    """Return what Common Lisp's `read` makes of `"..."`: a backslash makes the next character literal."""
     body = literal[1:-1]
     if "\\" in body:
         body = re.sub(r"\\(.)", r"\1", body, flags=re.DOTALL)
@@ -40,7 +40,7 @@ def common_string(literal: str) -> str:
 
 
 def emacs_string(literal: str) -> str:
-    """What Emacs's `read` makes of `"..."`. Raw bytes (octal or hexadecimal, 128 to 255) are read as UTF-8 if they are
+    """Return what Emacs's `read` makes of `"..."`. Raw bytes (octal or hexadecimal, 128 to 255) are read as UTF-8 if they are
     valid.
     """
     body = literal[1:-1]

@@ -1,4 +1,4 @@
-"""What the data of an S-expression mean: strings, symbols, numbers, property lists, and their JSON.
+"""The meaning of the data of an S-expression: strings, symbols, numbers, property lists, and their JSON.
 
 Conversion to JSON rejects nothing: what JSON cannot express becomes its source text. A writer that does not change such
 a value leaves the source as it is, so nothing is lost.

@@ -22,7 +22,7 @@ _WITHIN = frozenset(',:]}"')
 
 
 def whole_records(line: bytes) -> Iterator[Span]:
-    """Where the complete objects are, in order, without those that are a part of another one. A line that ends within its only
+    """Yield where the complete objects are, in order, without those that are a part of another one. A line that ends within its only
     record has none.
     """
     text = line.decode("latin-1")  # one character for each byte; all that matters here is ASCII
@@ -44,7 +44,7 @@ def whole_records(line: bytes) -> Iterator[Span]:
 
 
 def _first(text: str, start: int) -> int:
-    """Where the next record may begin, at `start` or later; -1: nowhere."""
+    """Find where the next record may begin, at `start` or later; -1: nowhere."""
     begin = _BLANKS.match(text, start).end()  # type: ignore[union-attr]
     return begin if text.startswith("{", begin) else _free(text, begin)
 
@@ -54,7 +54,7 @@ def _free(text: str, start: int) -> int:
 
 
 def _behind_stub(text: str, at: int, error: json.JSONDecodeError) -> int:
-    """Where to look for the next record if the one at `at` is broken. The search starts close to the error, so no part of a line
+    """Find where to look for the next record if the one at `at` is broken. The search starts close to the error, so no part of a line
     is read more than twice.
     """
     wrong = error.pos

@@ -77,7 +77,7 @@ _INFO_DEFAULTS: dict[str, Json] = {
 
 
 class ShownInMain(msgspec.Struct, frozen=True):
-    """What the main file shows of a message, for `build`."""
+    """A message as the main file shows it, for `build`."""
 
     key: str
     beside: dict[str, Json]

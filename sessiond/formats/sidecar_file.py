@@ -44,7 +44,7 @@ KEPT_BYTES = 64 * 1024
 
 
 class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is about to be, or was last, appended to the main file. Written before the append, so that after a crash it
+    """A note of what is about to be, or was last, appended to the main file. Written before the append, so that after a crash it
     is clear whether the append is complete.
     """
 
@@ -68,7 +68,7 @@ class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SidecarEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept for one message besides the main file."""
+    """The data that is kept for one message besides the main file."""
 
     id: str
     seq: int
@@ -181,7 +181,7 @@ ready(Sidecar, Note, _MessageTypes, _InfoTypes)
 
 
 def _unsound(side: Sidecar) -> str | None:
-    """Why a sidecar that can be decoded is unusable (somebody changed it by hand, or the disk damaged it), or None."""
+    """Say why a sidecar that can be decoded is unusable (somebody changed it by hand, or the disk damaged it), or None."""
     try:
         for note in side.notes:
             normal_timestamp(msgspec.convert(note, Note).timestamp)

@@ -221,7 +221,7 @@ def _weave(blob: _Blob, side: Sidecar | None, raw: bytes, floor: int) -> Woven:
 
 
 def _newly_witnessed(blob: _Blob, woven: Woven, side: Sidecar | None) -> bool:
-    """Whether another writer's version shows what only the daemon had before: that must be remembered."""
+    """Return whether another writer's version shows what only the daemon had before: that must be remembered."""
     if side is None or woven.standing != "outside":
         return False
     ours = {entry.id: entry.key for entry in side.entries if entry.copy is not None}

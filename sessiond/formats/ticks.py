@@ -26,7 +26,7 @@ _TURN = re.compile(r"(Human|Agent)(?:[ \t]+:[^\s]*:)?")
 
 
 class TickChat(msgspec.Struct):
-    """What comes before the first heading, then a piece for every heading of level 1."""
+    """The pieces of a chat: what comes before the first heading, then a piece for every heading of level 1."""
 
     pieces: list[Piece]
     tick: int = 0
@@ -163,7 +163,7 @@ def _render(exchange: Exchange) -> str:
 
 
 def _property(message: Message, extra: dict[str, Json], shown_time: str) -> dict[str, Json]:
-    """What the heading and the text do not say about a message."""
+    """Return what the heading and the text do not say about a message."""
     value: dict[str, Json] = {"id": message.id, "seq": message.seq}
     if message.timestamp != shown_time:
         value["timestamp"] = message.timestamp

@@ -96,15 +96,15 @@ class Threads:
         """When one came back last, or was the first; by the monotonic clock."""
 
     async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-        """As `off_loop`. Unavailable: nothing has come back for long, and many wait already."""
+        """Run a function as `off_loop` does. Unavailable: nothing has come back for long, and many wait already."""
         return await shielded(self._do(None, function, *args))
 
     async def save(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-        """As `off_loop_to_save`. Unavailable, as `run`."""
+        """Run a function as `off_loop_to_save` does. Unavailable, as `run`."""
         return await shielded(self._do(self._savers, function, *args))
 
     async def call(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-        """As `run`, but a cancelled caller does not wait for its end."""
+        """Do the same as `run`, but a cancelled caller does not wait for its end."""
         return await self._do(None, function, *args)
 
     async def _do(self, executor: ThreadPoolExecutor | None, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:

@@ -31,7 +31,7 @@ def atomic_write(fs: FileSystem, path: str, data: bytes, mode: int = 0o600, *, f
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is one of `atomic_write`'s, which a crash may leave behind; the folder's owner may remove it."""
+    """Return whether a name is one of `atomic_write`'s, which a crash may leave behind; the folder's owner may remove it."""
     return name.startswith(".") and name.endswith(".tmp~")
 
 

@@ -1,4 +1,4 @@
-"""Which file system a path is on, and whether it is one without guarantees: one kept by another machine or by a program."""
+"""Finds which file system a path is on, and whether it is one without guarantees: one kept by another machine or by a program."""
 
 from __future__ import annotations
 

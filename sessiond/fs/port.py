@@ -1,4 +1,4 @@
-"""What the rest of the program may ask the operating system for, and what it may rely on."""
+"""Everything that the rest of the program may ask the operating system for, and what it may rely on."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ class FileSystem(Protocol):
         """Like `stat`, but for a link itself, not its target. None if the name is free."""
 
     def has_name(self, path: str) -> bool:
-        """Whether the name is taken, even by a dangling link."""
+        """Return whether the name is taken, even by a dangling link."""
 
     def is_link(self, path: str) -> bool:
-        """Whether the name itself is a symbolic link."""
+        """Return whether the name itself is a symbolic link."""
 
     def list_dir(self, path: str) -> list[str]:
         """The names in a folder, in any order. FileNotFoundError if it does not exist."""

@@ -31,7 +31,7 @@ def publish(path: str, data: bytes, mode: int = _MODE) -> None:
 
 
 def _publish_without_a_name(folder: int, name: str, data: bytes, mode: int) -> bool:
-    """Whether the kernel and the file system know files without a name."""
+    """Publish a file that has no name before. Return whether the kernel and the file system know files without a name."""
     try:
         fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=folder)
     except AttributeError:
@@ -52,7 +52,7 @@ def _publish_without_a_name(folder: int, name: str, data: bytes, mode: int) -> b
 
 
 def _publish_by_a_link(path: str, data: bytes, mode: int) -> None:
-    """Where a file must have a name from the start: a hidden one first. A kill may leave that, and nothing else."""
+    """Publish a file that must have a name from the start: a hidden one first. A kill may leave that, and nothing else."""
     hidden = os.path.join(os.path.dirname(path), f".sessiond-{secrets.token_hex(8)}.tmp")
     fd = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:

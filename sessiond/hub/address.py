@@ -1,4 +1,4 @@
-"""Where a hub is, how it is spoken to, and which words about it may be shown.
+"""The address of a hub: where it is, how it is spoken to, and which words about it may be shown.
 
 A URL of PostgreSQL, or the name of a service in `pg_service.conf`. It never holds the password, which would then be in `config.toml`,
 `ps` and reports. The password comes from pgpass, from a file, or from PGPASSWORD.
@@ -25,7 +25,7 @@ _MODES = ("disable", "allow", "prefer", *_TLS_MODES)
 
 
 class HubAddress(msgspec.Struct, frozen=True):
-    """How to reach one shared store. Paths are absolute.
+    """The way to reach one shared store. Paths are absolute.
 
     `url` or `service` is set. `store` is its name on the hub. `password_file` holds the password in its first line. `listen_url` is a
     direct way to the server where `url` leads to a pooler.
@@ -102,7 +102,7 @@ def hosts(url: str) -> list[str]:
 
 
 def is_here(names: list[str]) -> bool:
-    """Whether all are sockets of this machine or loopback addresses."""
+    """Return whether all are sockets of this machine or loopback addresses."""
     return all(name.startswith(("/", "@")) or name == "localhost" or _loopback(name) for name in names)
 
 
@@ -156,7 +156,7 @@ def _of_url(url: str) -> dict[str, Any]:
 
 
 def _context(mode: str, roots: str | None) -> ssl.SSLContext:
-    """As libpq means the modes, except that without a file of roots the system's are taken."""
+    """Return a context for one of libpq's modes, as libpq means it, except that without a file of roots the system's are taken."""
     usual = os.path.expanduser("~/.postgresql/root.crt")
     if roots is None and os.path.exists(usual):
         roots = usual

@@ -1,4 +1,4 @@
-"""What PostgreSQL's and asyncpg's errors mean to a daemon. No text of theirs holds a password; a detail with a row's values is left out.
+"""The meaning of PostgreSQL's and asyncpg's errors to a daemon. No text of theirs holds a password; a detail with a row's values is left out.
 
 An error of the server ends the statement's transaction, so nothing was stored. Not so if the server or the link goes down: then nobody
 knows, and a push becomes Indeterminate.

@@ -64,7 +64,7 @@ class Gatherer:
         return await waiting.answer
 
     async def close(self) -> None:
-        """What waits gets Unavailable, what was sent Indeterminate."""
+        """End all pushes: what waits gets Unavailable, what was sent Indeterminate."""
         self._closed = True
         self._refuse_waiting()
         for task in list(self._running):

@@ -1,4 +1,4 @@
-"""How a daemon and the commands get a hub. asyncpg is imported here, when the first hub is opened."""
+"""Opens hubs for a daemon and the commands. asyncpg is imported here, when the first hub is opened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_hub(address: HubAddress, replica: str | None, key_file: str | None = No
 
 
 def ask_hub(address: HubAddress, work: Callable[[Hub], Awaitable[T]], key_file: str | None = None) -> T:
-    """What `work` finds out on a hub that is opened only for it and only read. Without a key, contents stay sealed."""
+    """Return what `work` finds out on a hub that is opened only for it and only read. Without a key, contents stay sealed."""
     need_extra()
     from sessiond.hub.postgres import PostgresHub
 

@@ -1,4 +1,4 @@
-"""What a hub is to a daemon: it takes operations of sessions, gives them their order, and hands them out.
+"""A hub as a daemon sees it: it takes operations of sessions, gives them their order, and hands them out.
 
 The order of one session:
 
@@ -137,7 +137,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """How far a replica has read the hub's list of changed sessions. Keep it whole; only the hub looks into it.
+    """The point up to which a replica has read the hub's list of changed sessions. Keep it whole; only the hub looks into it.
 
     The pass is at `change` and `session`, and the next one begins at `horizon`. `whole`: this pass began with the first session.
     `life`: of the hub, see `HeadPage.reset`.
@@ -175,14 +175,14 @@ class OperationPage(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an operation is."""
+    """The place of an operation."""
 
     session: str
     number: int
 
 
 class Welcome(msgspec.Struct, frozen=True):
-    """What a hub says to a daemon. `member`: the author of what it pushes. `sealed`: the store's contents are encrypted.
+    """The facts that a hub tells a daemon. `member`: the author of what it pushes. `sealed`: the store's contents are encrypted.
 
     `hints`: `listening` (the hub tells of changes at once) or `polling` (a pooler is in between). `problem`: why an answer of
     this hub means less than it should, for people; None if all is well.
@@ -237,12 +237,12 @@ class Hub(Protocol):
         """
 
     async def give_back(self, lost: Return) -> Pushed:
-        """As `push`, for operations of any replica. The hub notes who vouches for them."""
+        """Push operations of any replica. The hub notes who vouches for them."""
 
     async def places(self, indices: Sequence[int]) -> dict[int, Place]:
-        """Which of this replica's operations are on the hub. Those that are left out are not, and no earlier push of them can
-        still succeed: the hub refuses what arrives late. But if the hub was restored, another replica may have seen them, and give
-        them back.
+        """Return the places of those of this replica's operations that are on the hub. Those that are left out are not, and no
+        earlier push of them can still succeed: the hub refuses what arrives late. But if the hub was restored, another replica
+        may have seen them, and give them back.
         """
 
     async def heads(self, cursor: Cursor | None, limit: int) -> HeadPage:

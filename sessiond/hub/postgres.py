@@ -97,7 +97,7 @@ _SETTLE = "SELECT * FROM sessiond.settle($1, $2, $3, $4)"
 
 
 class _Opened(msgspec.Struct, frozen=True):
-    """What is known of the store after the first contact."""
+    """The facts that are known of the store after the first contact."""
 
     store: int
     welcome: Welcome
@@ -318,7 +318,7 @@ class PostgresHub:
         self._listening.look()
 
     async def _channel_now(self) -> str:
-        """Where hints are told now. Unauthorized."""
+        """Return the channel on which hints are told now. Unauthorized."""
         opened = await self._open()
         rows = await self._read("SELECT channel FROM sessiond.stores WHERE id = $1", opened.store)
         if not rows:

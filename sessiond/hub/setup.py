@@ -1,4 +1,4 @@
-"""What whoever runs a hub does: make the schema and stores, add and revoke members. Needs the database's owner, not a daemon's role.
+"""The work of whoever runs a hub: make the schema and stores, add and revoke members. Needs the database's owner, not a daemon's role.
 
 A member's role gets the least that a daemon needs: it may read the tables, of which row-level security shows it its stores, and call the
 functions that push.
@@ -105,7 +105,7 @@ class Owner:
                 )  # fmt: skip
 
     async def revoke(self, name: str) -> None:
-        """What the member wrote stays, and so does the replica on its machine. InvalidParams."""
+        """Revoke a member. What the member wrote stays, and so does the replica on its machine. InvalidParams."""
         done = await self._connection.execute(
             "UPDATE sessiond.members SET revoked_at = now() WHERE store = $1 AND name = $2 AND revoked_at IS NULL",
             await self._store(), name,

@@ -34,7 +34,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Verified(msgspec.Struct, frozen=True, rename="camel"):
-    """How much was read, and what is wrong with it."""
+    """The amount that was read, and what is wrong with it."""
 
     sessions: int
     operations: int
@@ -73,7 +73,7 @@ async def verify(
 
 
 async def _session(hub: Hub, head: Head, known: tuple[int, bytes] | None) -> tuple[int, int, list[Difference]]:
-    """How many operations and bytes a session has, and what is wrong with it. It may grow meanwhile."""
+    """Return how many operations and bytes a session has, and what is wrong with it. It may grow meanwhile."""
     found: list[Difference] = []
     digest, number, size, first = seed(head.session), NOTHING, 0, True
     while True:

@@ -1,4 +1,4 @@
-"""What acpx's journal of the Agent Client Protocol says: prompts, chunks of answers and thoughts, and tool calls, which are sent
+"""Reads acpx's journal of the Agent Client Protocol: prompts, chunks of answers and thoughts, and tool calls, which are sent
 again whenever something about them is new. It knows no times.
 """
 

@@ -1,4 +1,4 @@
-"""Who wrote a line of Aider's history. Its marks count everywhere but within a fenced block of an answer, which may quote anything."""
+"""Tells who wrote a line of Aider's history. Its marks count everywhere but within a fenced block of an answer, which may quote anything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Speakers:
             yield from self.end()
 
     def end(self) -> Iterator[Line]:
-        """What is held. The block may be that of an answer that was broken off, so the marks after its fence count."""
+        """Yield what is held. The block may be that of an answer that was broken off, so the marks after its fence count."""
         for number, line in self._released():
             role, text = _speaker(line)
             yield role, number, text

@@ -182,7 +182,7 @@ def simple(blocks: list[Any]) -> str | list[Any]:
 
 
 def _is_plain(block: Any) -> bool:
-    """Whether a block is a text and nothing else."""
+    """Return whether a block is a text and nothing else."""
     return (
         isinstance(block, dict)
         and len(block) == 2

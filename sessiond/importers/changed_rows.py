@@ -1,4 +1,4 @@
-"""Which sessions of a database have changed since it was read, without reading all of it again.
+"""Tells which sessions of a database have changed since it was read, without reading all of it again.
 
     at each look    the session's own row, and the last rows of each table: those that are new or changed there tell which
                     sessions to read. What was changed further up, and nowhere else in its session, does not show.
@@ -42,11 +42,11 @@ class RowImporter(Importer, Protocol):
     """An importer that can tell which sessions of a database have changed."""
 
     def read_changed(self, path: str, open_: Opener, before: RowsRead | None) -> Iterator[Event]:
-        """As `read`, with `Same` for sessions that are what they were `before`, and a RowsRead if that can be told next time."""
+        """Read as `read` does, with `Same` for sessions that are what they were `before`, and a RowsRead if that can be told next time."""
 
 
 def is_due(rows: RowsRead, now_s: float) -> bool:
-    """Whether it is time to look at all rows: some changes may not have shown, and nothing is being written. `now_s`: monotonic."""
+    """Return whether it is time to look at all rows: some changes may not have shown, and nothing is being written. `now_s`: monotonic."""
     return rows.partial and now_s >= max(rows.at_s + _AT_REST_S, rows.whole_at_s + _LEISURE * rows.whole_s)
 
 
@@ -137,7 +137,7 @@ class ChangedRows:
                     self._hot.add(found.session_id)
 
     def is_same(self, session_id: str, session: JsonObject) -> bool:
-        """Whether the session is what it was when it was last read. `session`: its own row."""
+        """Return whether the session is what it was when it was last read. `session`: its own row."""
         before = self._before.get(session_id)
         if before is None or before[0] != digest_of(session) or self._has_other_rows(session_id, before[1]):
             return False
@@ -155,11 +155,11 @@ class ChangedRows:
 
     @property
     def keeps_ends(self) -> bool:
-        """Whether sessions that are read now are changing."""
+        """True if sessions that are read now are changing."""
         return self._moved is not None
 
     def end(self, session_id: str) -> RowsEnd | None:
-        """Where a session may be read on, if nothing further up shows: see `added`."""
+        """Return where a session may be read on, if nothing further up shows: see `added`."""
         end = self._ends_before.get(session_id)
         if end is None or end.last is None:
             return None
@@ -215,7 +215,7 @@ class ChangedRows:
             self._ends[session_id] = end
 
     def _rests(self, session_id: str) -> bool:
-        """Whether its rows at the ends of the tables tell their versions."""
+        """Return whether a session's rows at the ends of the tables tell their versions."""
         return all(
             table.is_settled(row[2])
             for table in self._tables

@@ -23,7 +23,7 @@ _SAID = frozenset({"id", "author", "create_time", "content"})
 
 
 def is_silent(message: JsonObject) -> bool:
-    """Whether it says nothing, like the empty system message at the head of every conversation."""
+    """Return whether a message says nothing, like the empty system message at the head of every conversation."""
     content = _content(message.get("content"))
     return (
         content == ""

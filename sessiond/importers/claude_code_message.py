@@ -1,4 +1,4 @@
-"""What the message in a record of Claude Code's says besides its content."""
+"""Reads what the message in a record of Claude Code's says besides its content."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _Begun(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """What a record says, as lengths and hashes. They hold within one process."""
+    """The content of a record, as lengths and hashes. They hold within one process."""
 
     by: tuple[Any, ...]
     """Who says it, and to which calls it answers."""
@@ -47,7 +47,7 @@ class _Form(NamedTuple):
     """Calls, images, and whatever else is not a text."""
 
     def begins(self, said: _Said) -> bool:
-        """Whether `said` goes on from here, or is the same."""
+        """Return whether `said` goes on from here, or is the same."""
         return (
             self.by == said.by
             and self.text.begins(said.text)

@@ -1,4 +1,4 @@
-"""What the first record of a Claude Code file says of its session, and whether it is a subagent's."""
+"""Reads what the first record of a Claude Code file says of its session, and whether it is a subagent's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forked_from(draft: SessionDraft, record: JsonObject) -> JsonObject | None:
 
 
 class Continued:
-    """Which session a file goes on from: it begins with records that name another session than the file, as a resumed session or
+    """The session that a file goes on from: it begins with records that name another session than the file, as a resumed session or
     a copied file does, and then has its own. A file with no record of its own is that session under another name.
     """
 
@@ -54,5 +54,5 @@ class Continued:
 
 
 def _is_beside(path: str, owner: str) -> bool:
-    """Whether the owner has a file: then this one is part of another session, not just a renamed copy of it."""
+    """Return whether the owner has a file: then this one is part of another session, not just a renamed copy of it."""
     return os.path.basename(owner) == owner and os.path.exists(os.path.join(os.path.dirname(path), owner + ".jsonl"))

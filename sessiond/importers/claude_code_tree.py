@@ -33,7 +33,7 @@ _STEPS = 5_000_000
 
 
 class TreeRecord(msgspec.Struct, rename="camel"):
-    """As much of a record as decides its place in the tree."""
+    """The part of a record that decides its place in the tree."""
 
     type: Any = None
     uuid: Any = None
@@ -154,7 +154,7 @@ def kind_of(record: TreeRecord) -> int:
 
 
 def _is_stopped(record: TreeRecord) -> bool:
-    """Whether the user broke the answer off: then the same prompt under an older record was sent by going back there."""
+    """Return whether the user broke the answer off: then the same prompt under an older record was sent by going back there."""
     return record.type == "user" and b"[Request interrupted by user" in bytes(record.message)
 
 
@@ -229,7 +229,7 @@ class _Tree:
             self._straight = False
 
     def _join(self, number: int, parent: Any) -> None:
-        """Of two copies of a record, one may have lost its parent."""
+        """Give a record the parent that another copy of it names: of two copies, one may have lost its parent."""
         known = self._numbers.get(parent, -1) if isinstance(parent, str) else -1
         if self._parents[number] < 0 and known not in (-1, number):
             self._parents[number] = known
@@ -333,7 +333,7 @@ class _Tree:
         return -1
 
     def _anew(self, number: int, following: array[int]) -> bool:
-        """Whether a prompt comes next on the path, too."""
+        """Return whether a prompt comes next on the path, too."""
         for _ in range(_CLIMB):
             number = following[number]
             if number < 0 or self._kinds[number] != OTHER:

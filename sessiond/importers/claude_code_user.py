@@ -15,7 +15,7 @@ _COMMAND = re.compile(r"<command-(name|message|args)>(.*?)</command-\1>", re.DOT
 
 
 def marks(record: JsonObject, text: str) -> JsonObject:
-    """Who wrote a user-role message: `injected` if it was the tool, `command` if the user ran one. `text`: `text_of` the
+    """Say who wrote a user-role message: `injected` if it was the tool, `command` if the user ran one. `text`: `text_of` the
     content.
     """
     if record.get("isMeta") is True or record.get("isCompactSummary") is True:

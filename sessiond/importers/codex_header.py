@@ -1,4 +1,4 @@
-"""What the header of a Codex rollout (`session_meta`) says of its session."""
+"""Reads what the header of a Codex rollout (`session_meta`) says of its session."""
 
 from __future__ import annotations
 

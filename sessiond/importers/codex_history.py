@@ -1,4 +1,4 @@
-"""What a compaction of Codex's writes again: the history that the model is sent from then on. The file has most of it already,
+"""Finds what a compaction of Codex's writes again: the history that the model is sent from then on. The file has most of it already,
 and each later compaction writes all of it once more.
 """
 
@@ -18,7 +18,7 @@ SAME_AS = "sameAs"
 
 
 class History:
-    """Which items are in which messages. Holds digests and ids, never texts."""
+    """A table of which items are in which messages. Holds digests and ids, never texts."""
 
     def __init__(self) -> None:
         self._ids: MutableMapping[bytes, str] = Table()

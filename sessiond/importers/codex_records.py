@@ -1,4 +1,4 @@
-"""What one record of a Codex rollout says."""
+"""Reads what one record of a Codex rollout says."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kind_of(record: JsonObject) -> tuple[str | None, JsonObject]:
 
 
 def spoken(payload: JsonObject) -> tuple[str, Any]:
-    """What kind of event it is, and its text. Since 0.160 or so, Codex tells of items when they are complete, in place of
+    """Return what kind of event it is, and its text. Since 0.160 or so, Codex tells of items when they are complete, in place of
     events of their own.
     """
     item = payload.get("item")

@@ -1,4 +1,4 @@
-"""Which events of a Codex rollout say what its items do not: most of them repeat an item for the screen."""
+"""Tells which events of a Codex rollout say what its items do not: most of them repeat an item for the screen."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Repeats:
         self._queue.append(said)
 
     def ready(self) -> Iterator[Event]:
-        """What nothing that waits comes before."""
+        """Yield the events that come before everything that waits."""
         while self._queue:
             head = self._queue[0]
             if isinstance(head, Said) and head.events is None:
@@ -100,7 +100,7 @@ class Repeats:
 
 
 def contains(path: str, open_: Opener, *needles: bytes) -> bool:
-    """Whether the file has any of these bytes."""
+    """Return whether the file has any of these bytes."""
     longest = max(map(len, needles))
     with utf8(path, open_) as file:
         before = b""

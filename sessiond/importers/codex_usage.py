@@ -1,4 +1,4 @@
-"""Which message of a rollout reports which tokens.
+"""Decides which message of a rollout reports which tokens.
 
 Codex reports the tokens of a request in records of their own, after the request's items, and some of them twice: as a
 `token_usage_record` and as a `token_count` event. Both have the total of the thread so far; a report whose total is the last one's
@@ -115,7 +115,7 @@ class UsageReports:
 
 
 def _is_made(record: JsonObject) -> bool:
-    """Whether a model made it: an answer, a thought, a call, or the summary of a compaction. Not what went to a model."""
+    """Return whether a model made a record: an answer, a thought, a call, or the summary of a compaction. Not what went to a model."""
     kind, payload = kind_of(record)
     item = str(payload.get("type"))
     if kind == "event_msg":

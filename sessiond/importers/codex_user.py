@@ -76,11 +76,11 @@ class UserWords:
             yield from self._say_event(event)
 
     def stands_with(self, lines: Sequence[bytes]) -> bool:
-        """Whether what was decided so far stands if these lines follow."""
+        """Return whether what was decided so far stands if these lines follow."""
         return self._has_events is not False or not any(event in line for line in lines for event in _EVENTS)
 
     def _may_tell(self) -> bool:
-        """Whether the file has any events of a user's words: only then does a missing one mean anything."""
+        """Return whether the file has any events of a user's words: only then does a missing one mean anything."""
         if self._has_events is None:
             self._has_events = contains(self._path, self._open, *_EVENTS)
         return self._has_events

@@ -50,7 +50,7 @@ class Continue:
 
 
 def _created(path: str, source_id: str, open_: Opener) -> str | None:
-    """When the session was created, according to the list next to it."""
+    """Return when the session was created, according to the list next to it."""
     listing = os.path.join(os.path.dirname(path), "sessions.json")
     if not os.path.isfile(listing):
         return None

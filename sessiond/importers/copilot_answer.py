@@ -16,7 +16,7 @@ _SHOWN_ONLY = frozenset(
 
 
 def take_rounds(turn: Turn, rounds: list[Any], results: JsonObject) -> None:
-    """What went to and fro between Copilot and the model."""
+    """Add to the turn what went to and fro between Copilot and the model."""
     for one in rounds:
         if not isinstance(one, dict):
             continue

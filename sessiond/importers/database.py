@@ -39,7 +39,7 @@ _SPEAKS = re.compile(r"session|message|conversation|chat|thread|turn|transcript"
 
 
 def recognised(path: str, head: bytes, *, name: str, words: tuple[bytes, ...]) -> int:
-    """How likely it is that a file belongs to a tool: a database with `words` in its schema, or one with the tool's file name. The
+    """Return how likely it is that a file belongs to a tool: a database with `words` in its schema, or one with the tool's file name. The
     latter may have an unknown schema or not be a database at all, which reading it then reports.
     """
     if head.startswith(MAGIC) and all(word in head for word in words):

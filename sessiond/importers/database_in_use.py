@@ -96,7 +96,7 @@ def prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 class Snapshot:
-    """What the file at `path`, which is not a link, shows now. Raises NotInPlace. `events` must be called, and closes it."""
+    """A snapshot of the file at `path`, which is not a link, as it is now. Raises NotInPlace. `events` must be called, and closes it."""
 
     def __init__(self, path: str) -> None:
         self._held = ExitStack()

@@ -53,7 +53,7 @@ class _CutOff(Exception):
 
 
 class _Broken(Exception):
-    """What comes next is not JSON."""
+    """Raised if what comes next is not JSON."""
 
 
 class _Scanner:

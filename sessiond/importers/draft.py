@@ -146,7 +146,7 @@ class SessionDraft:
         return SessionStart(self.source_id, self.suggested_id, self._known)
 
     def known(self, key: str) -> Any:
-        """What was said of the session at its start."""
+        """Return what was said of the session at its start."""
         return self._known.get(key)
 
     def copied(self) -> SessionDraft:
@@ -319,7 +319,7 @@ def _command_line(command: JsonObject) -> str:
 
 
 def _rank(role: str, metadata: JsonObject) -> int | None:
-    """How well a message's first words name its session; None: not at all."""
+    """Return how well a message's first words name its session; None: not at all."""
     if metadata.get("injected") or role not in ("user", "assistant"):
         return None
     if role == "assistant":

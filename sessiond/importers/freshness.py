@@ -1,4 +1,4 @@
-"""Whether a tool still writes what is read: one that has moved goes on writing its files, but what is read of them ends."""
+"""Tells whether a tool still writes what is read: one that has moved goes on writing its files, but what is read of them ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def days_after(moment: str) -> str:
 
 
 def doubt(newest: str, written: str) -> str | None:
-    """What to say of files that were `written` (RFC 3339), and whose `newest` record is of then; None if nothing."""
+    """Return what to say of files that were `written` (RFC 3339), and whose `newest` record is of then; None if nothing."""
     if not newest or written <= days_after(newest):
         return None
     return f"the newest record is of {newest[:10]}, but its files were written on {written[:10]}; newer ones may not be read"

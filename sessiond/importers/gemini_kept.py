@@ -1,4 +1,4 @@
-"""Which messages of a Gemini CLI checkpoint are there already under another id."""
+"""Finds the messages of a Gemini CLI checkpoint that are there already under another id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sign: TypeAlias = bytes
 
 
 class View:
-    """What the model is sent at a place of the file, as signs: the last checkpoint's messages, and those after it."""
+    """The messages that the model is sent at a place of the file, as signs: those of the last checkpoint, and those after it."""
 
     def __init__(self) -> None:
         self._signs: dict[str, Sign] = {}
@@ -39,7 +39,9 @@ class View:
 
 
 def _same_end(new: list[tuple[str, Sign]], old: list[tuple[str, Sign]]) -> list[tuple[str, str]]:
-    """What comes last may be older than what was written last: a prompt is recorded before it is sent."""
+    """Return (new id, old id) of the messages that both end with. What comes last may be older than what was written last: a prompt
+    is recorded before it is sent.
+    """
     end = len(old)
     while end and new and old[end - 1][1] != new[-1][1]:
         end -= 1

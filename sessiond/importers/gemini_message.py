@@ -26,7 +26,7 @@ def calls_of(record: JsonObject) -> list[JsonObject]:
 
 
 def words(value: Any) -> str:
-    """What a message's content says, without thoughts."""
+    """Return what a message's content says, without thoughts."""
     parts = value if isinstance(value, list) else [value]
     told = [{"text": part} if isinstance(part, str) else mapped(part) for part in parts]
     return "".join(str(part["text"]) for part in told if "text" in part and part.get("thought") is not True)
@@ -73,7 +73,7 @@ def messages(
 
 
 def _of_a_checkpoint(record: JsonObject) -> tuple[str | list[Any], str | None, list[JsonObject]]:
-    """What is said, the thinking, and calls: a checkpoint has the model's messages as they are sent, with calls among the parts."""
+    """Return what is said, the thinking, and calls: a checkpoint has the model's messages as they are sent, with calls among the parts."""
     given, thinking = record.get("content"), _thinking(record.get("thoughts"))
     if record["type"] != "gemini" or not isinstance(given, list):
         return content(given), thinking, []

@@ -1,4 +1,4 @@
-"""Which records of a Gemini CLI file count: the last version of each message, and what a checkpoint alone has.
+"""Finds the records of a Gemini CLI file that count: the last version of each message, and what a checkpoint alone has.
 
 A compression gives new ids to the messages that it keeps. They are found again at the end of what the model was sent before.
 """
@@ -34,7 +34,7 @@ def entries(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | Skipp
 
 
 class Survey:
-    """What the whole file says: the final header, and for each message id the line that counts and whether it was rewound."""
+    """A survey of the whole file: the final header, and for each message id the line that counts and whether it was rewound."""
 
     def __init__(self, path: str, open_: Opener) -> None:
         self.about: JsonObject = members(path, open_, _ARRAYS) if path.endswith(".json") else {}
@@ -109,7 +109,7 @@ class Survey:
         return message_id in self._last or message_id in self._told or message_id in self._again
 
     def _marks(self, line: int, message: JsonObject) -> JsonObject:
-        """Of a message that only a checkpoint has."""
+        """Return the marks of a message that only a checkpoint has."""
         marks: JsonObject = {"checkpoint": True}
         if message["type"] == "user":
             marks["injected"] = True
@@ -118,7 +118,7 @@ class Survey:
         return marks
 
     def _repeats_results(self, record: JsonObject) -> bool:
-        """Whether it says nothing but results that their calls hold."""
+        """Return whether a record says nothing but results that their calls hold."""
         parts = record.get("content")
         if not isinstance(parts, list) or not parts:
             return False

@@ -30,7 +30,7 @@ def _block(part: Any) -> Any:
 
 
 def split(parts: list[Any]) -> tuple[list[Any], str | None, list[JsonObject], list[tuple[str, Any]]]:
-    """What is said, the thinking, the calls, and the results as (id of the call, part)."""
+    """Return what is said, the thinking, the calls, and the results as (id of the call, part)."""
     said: list[Any] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []

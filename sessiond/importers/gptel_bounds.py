@@ -37,7 +37,7 @@ def settings(text: str) -> dict[str, str]:
 
 
 def _locals_from(text: str) -> int | None:
-    """Where the file-local variables begin. Emacs looks in the last 3,000 characters; this looks further back, because
+    """Find where the file-local variables begin. Emacs looks in the last 3,000 characters; this looks further back, because
     bounds may be long.
     """
     starts = [match.start() for match in _LOCALS.finditer(text, max(0, len(text) - 64_000))]

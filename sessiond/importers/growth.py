@@ -47,7 +47,7 @@ class GrowingImporter(Importer, Protocol):
     """An importer that reads a file of JSON Lines record by record."""
 
     def reader(self, path: str, open_: Opener) -> LineReader:
-        """Where it begins. OSError."""
+        """Return the reader to begin with. OSError."""
 
 
 class Blocks:
@@ -154,12 +154,12 @@ class Growth:
 
     @property
     def read_to(self) -> int:
-        """Where the last whole line ends, in bytes."""
+        """The end of the last whole line, in bytes."""
         return self._at.offset
 
     @property
     def lines(self) -> int:
-        """How many whole lines were read."""
+        """The number of whole lines that were read."""
         return self._at.line
 
     @property
@@ -171,7 +171,7 @@ class Growth:
         return [Ending(), *copy.deepcopy(self._reader).end()]
 
     def read_on(self) -> list[Event] | None:
-        """What the lines say that were written since, and the file's end. None: it must be read whole, and this is of no use any
+        """Read what the lines say that were written since, and the file's end. None: it must be read whole, and this is of no use any
         more. OSError. Blocks.
         """
         begin = len(self._blocks.digests) * BLOCK

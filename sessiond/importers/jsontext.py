@@ -62,7 +62,7 @@ def _finite(text: str) -> float | str:
 
 
 def is_fit(value: Any, encoded: bytes | None = None, flat: int = 0) -> bool:
-    """Whether `value` may be kept as it is. `encoded` (its JSON) makes the usual case cheap for values that came from JSON,
+    """Return whether `value` may be kept as it is. `encoded` (its JSON) makes the usual case cheap for values that came from JSON,
     which has no infinite numbers. Its first `flat` bytes have no lists or objects in each other.
     """
     if (

@@ -99,7 +99,7 @@ class QwenOutputs(_Outputs):
 
 
 def is_output(path: str) -> bool:
-    """Whether one of these tools keeps an output in this file, by the folders that it is in."""
+    """Return whether one of these tools keeps an output in this file, by the folders that it is in."""
     parts = path.split("/")[-4:-1]
     return (len(parts) > 1 and parts[-2] == GEMINI_FOLDER and parts[-1].startswith(_OF_SESSION)) or (
         len(parts) > 2 and parts[-1] == FOLDER and parts[-3] == _QWEN_TMP

@@ -43,7 +43,7 @@ class KeptOutputs:
         self._room = TOTAL_BYTES
 
     def whole(self, shown: str, path: str, *folders: str) -> tuple[str, JsonObject]:
-        """What is `shown` of an output with all of it, and what to say of its file. `path`: what the record calls it; it is
+        """Return what is `shown` of an output with all of it, and what to say of its file. `path`: what the record calls it; it is
         looked for by its last part, in `folders` below the base. What was shown stays, so that each form has the words of it.
         """
         name = re.split(r"[/\\]", path)[-1].strip()

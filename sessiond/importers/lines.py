@@ -24,7 +24,7 @@ _PASSED_BYTES = 4 * MAX_LINE_BYTES
 
 
 class Position:
-    """How far a file of lines was read: `offset` (bytes) and `line` of the end of the last whole line. `cut`: something comes after
+    """The point up to which a file of lines was read: `offset` (bytes) and `line` of the end of the last whole line. `cut`: something comes after
     it. `beyond`: there were records in that.
     """
 
@@ -129,7 +129,7 @@ class Foresighted(Protocol):
     """A reader that knew all of the file before it was fed the first record."""
 
     def stands_with(self, before: int, lines: Sequence[bytes], /) -> bool:
-        """Whether all that was made of the records so far, in so many lines, is the same if these follow. They are fed next; if they
+        """Return whether all that was made of the records so far, in so many lines, is the same if these follow. They are fed next; if they
         cannot be, the reader is of no use any more.
         """
 

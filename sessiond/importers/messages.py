@@ -81,7 +81,7 @@ class Messages:
 
 
 def _is_document(path: str, open_: Opener) -> bool:
-    """Whether the file is one JSON value, not one per line."""
+    """Return whether the file is one JSON value, not one per line."""
     with open_(path) as file:
         head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     if path.endswith(LINE_SUFFIXES):
@@ -90,7 +90,7 @@ def _is_document(path: str, open_: Opener) -> bool:
 
 
 def _is_whole(head: bytes) -> bool:
-    """Whether a value ends at the end of the first line, and more lines follow."""
+    """Return whether a value ends at the end of the first line, and more lines follow."""
     first, _, rest = head.partition(b"\n")
     try:
         return bool(rest.strip()) and decode(first) is not None
@@ -121,7 +121,7 @@ def _time_of(message: JsonObject) -> Any:
 
 
 def _file_time(path: str) -> str | None:
-    """When the file was last written, the best guess for a list without times."""
+    """Return when the file was last written, the best guess for a list without times."""
     try:
         return moment(os.stat(path).st_mtime)
     except OSError:

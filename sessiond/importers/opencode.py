@@ -168,7 +168,7 @@ class _Tables:
             changed.note_end(session_id, session, end)
 
     def _goes_on(self, end: RowsEnd, draft: SessionDraft, session: JsonObject, changed: ChangedRows) -> bool:
-        """Whether all that changed in a session is behind `end`. `draft`: a copy of its own."""
+        """Return whether all that changed in a session is behind `end`. `draft`: a copy of its own."""
         table, added = self._only_table(draft.source_id), changed.added(draft.source_id)
         if end.after[0] != table or not self._is_behind(end, added):
             return False
@@ -182,7 +182,7 @@ class _Tables:
         return found[0] if len(found) == 1 else None
 
     def _is_behind(self, end: RowsEnd, added: list[tuple[str, Any]] | None) -> bool:
-        """Whether these rows, by table and id, say something only of messages after `end`."""
+        """Return whether these rows, by table and id, say something only of messages after `end`."""
         table, *place = end.after
         if added is None or not place:
             return added is not None
@@ -227,7 +227,7 @@ class _Tables:
         return int(row["count"])
 
     def _is_settled(self, table: str, row: JsonObject) -> bool:
-        """Whether the times of a message and of its parts tell their versions."""
+        """Return whether the times of a message and of its parts tell their versions."""
         times = [row["time_updated"]]
         if table == _MESSAGES:
             parts = self._database.rows("SELECT time_updated FROM part WHERE message_id = ?", row["id"])

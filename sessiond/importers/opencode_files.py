@@ -20,7 +20,7 @@ _ARRAYS = frozenset({"messages"})
 
 
 def exported(path: str, open_: Opener) -> Iterator[Event]:
-    """What `opencode export` writes: `{info, messages: [{info, parts}]}`."""
+    """Read what `opencode export` writes: `{info, messages: [{info, parts}]}`."""
     info = mapped(members(path, open_, _ARRAYS).get("info"))
     draft = SessionDraft(TOOL, path, str(info.get("id") or stem(path)))
     yield _start(draft, info)

@@ -47,7 +47,7 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> int:
-        """How much it says, in characters."""
+        """The length of what it says, in characters."""
         return sum(_length(part) for _, part in self.parts)
 
     @property
@@ -63,7 +63,7 @@ def _length(part: Any) -> int:
 
 
 def form_of(row: JsonObject, result_ids: Mapping[str, str] | None = None) -> Form | None:
-    """What a row of `session_message` says; None if it is not a message. `result_ids`: ids that its results have already, by those
+    """Return what a row of `session_message` says; None if it is not a message. `result_ids`: ids that its results have already, by those
     of the calls.
     """
     kind = word(row.get("type"))
@@ -113,7 +113,7 @@ def _call(call_id: str, name: Any, state: JsonObject) -> JsonObject:
 
 
 def _state(given: JsonObject) -> JsonObject:
-    """What came of a call: its output is a text, or blocks in `content`; an error is an object."""
+    """Return what came of a call: its output is a text, or blocks in `content`; an error is an object."""
     state = rest_of(given, "content", "error")
     blocks = [] if "output" in given else listed(given.get("content"))
     if all(mapped(block).get("type") == "text" for block in blocks):
@@ -171,7 +171,7 @@ class Forks:
 
 
 def _said(form: Form) -> bytes:
-    """What a copy has in common with its original."""
+    """Return a digest of what a copy has in common with its original."""
     texts = [part.get("text") for _, part in form.parts if mapped(part).get("type") == "text"]
     keys = ("role", "modelID", "providerID", "tokens", "cost")
     return digest_of([*(form.about.get(key) for key in keys), texts, list(form.result_ids)])

@@ -48,7 +48,7 @@ class Qwen:
 
 
 def is_qwen(record: JsonObject) -> bool:
-    """Whether a record with Claude Code's tree is one of Qwen Code's."""
+    """Return whether a record with Claude Code's tree is one of Qwen Code's."""
     message = record.get("message")
     if "parentUuid" not in record or "sessionId" not in record:
         return False

@@ -26,7 +26,7 @@ Opener: TypeAlias = Callable[[str], BinaryIO]
 
 
 class SourceRecord(msgspec.Struct, frozen=True):
-    """Where a session came from. `fingerprint` changes when the file does (see `registry.fingerprint`)."""
+    """The origin of a session. `fingerprint` changes when the file does (see `registry.fingerprint`)."""
 
     tool: str
     path: str
@@ -110,7 +110,7 @@ def digest_of_json(text: bytes) -> bytes:
 
 
 class Ending(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """What comes after this is said because the file ends here. If it goes on, it may be said otherwise."""
+    """A sign that what comes after it is said because the file ends here. If it goes on, it may be said otherwise."""
 
 
 class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
@@ -152,7 +152,7 @@ RowSums: TypeAlias = list[list[int]]
 
 
 class RowsEnd(msgspec.Struct):
-    """Where a session of a database can be read on. `after`: a table, and if it has rows of the session before that, the least number
+    """The place where a session of a database can be read on. `after`: a table, and if it has rows of the session before that, the least number
     of those after it, and the place of the last one before it in the session's order. `draft`: the SessionDraft as it was there.
     `sums`: of all rows that were read.
 
@@ -167,7 +167,7 @@ class RowsEnd(msgspec.Struct):
 
 
 class RowsRead(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
-    """What tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digest of its own row, and
+    """The data that tells next time which sessions of a database have changed (`changed_rows`). `sessions`: id -> digest of its own row, and
     its rows. `newest`: the time of the newest message, RFC 3339. `tails`: by table, the last rows by their numbers. `partial`: not
     all rows were looked at. `at_s`, `whole_at_s`: when that was last done, and when all of them were looked at, which took `whole_s`
     (monotonic, in seconds). `ends`: of sessions that were read while they changed; never in another process.
@@ -209,7 +209,7 @@ class Importer(Protocol):
     """Whether it has not yet been tried on a real file."""
 
     def recognise(self, path: str, head: bytes) -> int:
-        """How likely, 0 to 100, the file belongs to this tool. `head`: its first bytes (`registry.HEAD_BYTES`)."""
+        """Return how likely it is, 0 to 100, that the file belongs to this tool. `head`: its first bytes (`registry.HEAD_BYTES`)."""
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         """Stream the file. Raises OSError if it cannot be opened; reports damage as SkippedLine. Never writes."""

@@ -151,7 +151,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class FoundPlace(msgspec.Struct, frozen=True):
-    """Where a tool keeps its sessions on this machine; the path exists."""
+    """A place on this machine where a tool keeps its sessions; the path exists."""
 
     tool: str
     path: str
@@ -269,7 +269,7 @@ def fingerprint(path: str) -> str:
 
 
 def walk(path: str, format: str | None = None) -> Iterator[Found | SkippedLine]:  # the wire's word
-    """What can be imported at `path`, a file or a folder, in the order of names.
+    """Yield what can be imported at `path`, a file or a folder, in the order of names.
 
     Links to folders are followed once, so that a loop ends. A file that no importer knows is skipped in a folder, but is a
     SkippedLine if it was named itself. `format` names the only importer to ask.
@@ -295,7 +295,7 @@ def candidates(path: str) -> Iterator[str | SkippedLine]:
 
 
 def may_be_known(name: str) -> bool:
-    """Whether a file with this name, found in a folder, is worth a look."""
+    """Return whether a file with this name, found in a folder, is worth a look."""
     return name.lower().removesuffix(_PACKED).endswith(_SUFFIXES)
 
 
@@ -324,7 +324,7 @@ def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[s
 
 
 def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLine | None:
-    """Which importer the file belongs to. If none: None, or a SkippedLine if the file was `named`, not found in a folder."""
+    """Find the importer that the file belongs to. If none: None, or a SkippedLine if the file was `named`, not found in a folder."""
     try:
         if not os.path.isfile(path):
             # A pipe, a device, or nothing at all: opening it might block for ever.
@@ -379,7 +379,7 @@ def _in_zip(path: str, format: str | None, *, named: bool) -> Found | SkippedLin
 
 
 def read(importer: str, path: str, open_: Opener) -> Iterator[Event]:
-    """What the importer reads of a file, or of an export's ZIP file. Raises OSError."""
+    """Read a file, or an export's ZIP file, with the importer. Raises OSError."""
     if importer in ZIPPED and os.path.isfile(path) and _is_zip(path):
         from sessiond.importers import zipped
 
@@ -402,7 +402,7 @@ def _is_native(path: str) -> bool:
 
 
 def verified(name: str) -> Verified:
-    """How an importer was verified."""
+    """Return how an importer was verified."""
     importer = BY_NAME[name]
     return importer.verified if isinstance(importer, Tool) else places.VERIFIED[name]
 

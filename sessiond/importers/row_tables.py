@@ -60,7 +60,7 @@ class RowTable(Protocol):
 
     @property
     def tail_rows(self) -> int:
-        """How many rows at its end are looked at each time."""
+        """The number of rows at its end that are looked at each time."""
 
     def check(self, database: Database) -> None:
         """LookupError if the table has not the columns that are needed."""
@@ -69,10 +69,10 @@ class RowTable(Protocol):
         """By their numbers, the rows from the first of the `known` ones to the end; the last ones if none is known."""
 
     def sums(self, database: Database, session_id: str | None) -> Iterator[Sum]:
-        """Of each session with rows, or only of one."""
+        """Yield the sums of each session with rows, or only of one."""
 
     def is_settled(self, version: Any) -> bool:
-        """Whether a row's version tells whether it has changed."""
+        """Return whether a row's version tells whether it has changed."""
 
 
 def _tail_query(columns: str, table: str) -> str:
@@ -120,7 +120,7 @@ class TimedRows:
 
 
 def is_settled(time: Any, clock: float) -> bool:
-    """Whether a row's time tells its version. Both in milliseconds since 1970."""
+    """Return whether a row's time tells its version. Both in milliseconds since 1970."""
     return isinstance(time, int) and _PLAUSIBLE_MS < time < clock - SETTLED_MS
 
 

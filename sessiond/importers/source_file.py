@@ -1,4 +1,4 @@
-"""What the importers of whole documents share: a file's name and time, the files next to it, and a reader of its records."""
+"""The parts that the importers of whole documents share: a file's name and time, the files next to it, and a reader of its records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder_name(path: str) -> str:
 
 
 def written_at(path: str) -> str | None:
-    """When the file was last written: the best guess for a source without times."""
+    """Return when the file was last written: the best guess for a source without times."""
     try:
         return moment(os.stat(path).st_mtime)
     except OSError:

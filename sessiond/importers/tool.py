@@ -1,4 +1,4 @@
-"""What an importer declares about its tool, besides how to read it: how it was verified, and where the tool keeps its files."""
+"""The facts that an importer declares about its tool, besides how to read it: how it was verified, and where the tool keeps its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tool:
         return []
 
     def is_part(self, path: str) -> bool:
-        """Whether the file is a part of one of the tool's sources. Another file is the one to import."""
+        """Return whether the file is a part of one of the tool's sources. Another file is the one to import."""
         return False
 
 

@@ -20,7 +20,7 @@ _RANK = {"thinking": 0, "content": 1, "call": 2}
 
 
 class _Said(msgspec.Struct):
-    """What was said and called until the next result."""
+    """Everything that was said and called until the next result."""
 
     blocks: list[Any] = []
     thoughts: list[str] = []

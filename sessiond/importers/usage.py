@@ -1,4 +1,4 @@
-"""What vendors and tools report about used tokens -> a message's `metadata.tokens` (`model/token_usage.py`).
+"""The reports of vendors and tools about used tokens -> a message's `metadata.tokens` (`model/token_usage.py`).
 
 Each function returns the metadata to add: `{"tokens": ...}`, or nothing if nothing was reported.
 """

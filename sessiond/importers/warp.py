@@ -145,7 +145,7 @@ def _shown(values: list[Any]) -> Any:
 
 
 def _query(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
-    """What was asked in one exchange."""
+    """Yield what was asked in one exchange."""
     given = from_json(row["input"])
     for one in given if isinstance(given, list) else [given]:
         query = mapped(one).get("Query")

@@ -95,7 +95,7 @@ def _opened(raw: BinaryIO) -> zipfile.ZipFile:
 
 
 def _candidates(file: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """What may be an export's, those nearest to the root first."""
+    """Return the files that may be an export's, those nearest to the root first."""
     names = [
         one for one in file.infolist() if one.filename.lower().endswith(".json") and "__MACOSX/" not in one.filename
     ]

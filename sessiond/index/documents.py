@@ -30,7 +30,7 @@ _DOC = "id, session, kind, seq, at, role, chunk, start, size"
 
 
 def much_is_new(covered: int, last_chunk: int) -> bool:
-    """Whether a vocabulary that has the words of the chunks up to `covered` should be read again."""
+    """Return whether a vocabulary that has the words of the chunks up to `covered` should be read again."""
     return last_chunk - covered > max(LEAST_CHUNKS, last_chunk // LEAST_SHARE)
 
 
@@ -124,7 +124,7 @@ class DocumentTable:
         """Documents in `_ready`."""
 
     def __len__(self) -> int:
-        """How many documents were put since the last `flush`."""
+        """Return how many documents were put since the last `flush`."""
         return len(self._pending) + self._prepared
 
     def put(self, doc: Doc, shelf: int, texts: Texts, before: DocumentRow | None) -> None:
@@ -312,7 +312,7 @@ class DocumentTable:
 
 
 def _chunk_rows(chunks: Iterable[PackedChunk], number: int, doc: int) -> list[tuple[Any, ...]]:
-    """Of chunks with consecutive numbers and documents, from these on."""
+    """Return the rows of chunks with consecutive numbers and documents, from these on."""
     rows: list[tuple[Any, ...]] = []
     for i, chunk in enumerate(chunks):
         rows.append((number + i, chunk.live, doc, chunk.starts, chunk.data))

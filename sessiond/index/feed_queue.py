@@ -165,17 +165,17 @@ class FeedQueue:
 
     @property
     def behind(self) -> bool:
-        """Whether anything put into the bulk lane is not written yet."""
+        """True if anything put into the bulk lane is not written yet."""
         return bool(self._behind)
 
     @property
     def single_behind(self) -> bool:
-        """Whether any unwritten step of the bulk lane is a single change."""
+        """True if any unwritten step of the bulk lane is a single change."""
         return bool(self._single)
 
     @property
     def waited_for(self) -> bool:
-        """Whether a client waits for steps in the live lane."""
+        """True if a client waits for steps in the live lane."""
         return self._live_marks > 0
 
     def ask(self) -> bool:
@@ -184,12 +184,12 @@ class FeedQueue:
         return bool(self._fresh)
 
     def asked_within(self, seconds: float) -> bool:
-        """Whether a client began to wait for the live lane within the last `seconds`."""
+        """Return whether a client began to wait for the live lane within the last `seconds`."""
         return time.monotonic() - self._last_live_mark < seconds
 
     @property
     def unseen(self) -> int:
-        """How many sessions have unwritten changes that lists show."""
+        """The number of sessions with unwritten changes that lists show."""
         return len(self._unseen)
 
     def shown(self) -> dict[str, Unseen]:
@@ -198,7 +198,7 @@ class FeedQueue:
             return self._unseen.copy()
 
     def diverted(self, session_id: str) -> bool:
-        """Whether a step of a session waits in the bulk lane."""
+        """Return whether a step of a session waits in the bulk lane."""
         return session_id in self._diverted
 
     def ended(self) -> bool:

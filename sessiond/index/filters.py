@@ -46,7 +46,7 @@ class CheckedFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def narrows(self) -> bool:
-        """Whether it has any condition besides the shelf."""
+        """True if it has any condition besides the shelf."""
         return self != CheckedFilter(archived=self.archived, deleted=self.deleted)
 
 
@@ -67,7 +67,7 @@ def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Chec
 
 
 def page_limit(limit: Any, default: int, most: int) -> int:
-    """How many items a page has. InvalidParams unless it is an integer above 0; a larger one is reduced to the maximum."""
+    """Return how many items a page has. InvalidParams unless it is an integer above 0; a larger one is reduced to the maximum."""
     if limit is None:
         return default
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:

@@ -1,4 +1,4 @@
-"""What the SQL conditions of a filter may call. Each connection that is asked with a filter defines it, in each process."""
+"""The functions that the SQL conditions of a filter may call. Each connection that is asked with a filter defines them, in each process."""
 
 from __future__ import annotations
 

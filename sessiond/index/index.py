@@ -102,7 +102,7 @@ class Index:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a search may miss something: set by the code that fills the index, and while whole sessions wait to be
+        """True if a search may miss something: set by the code that fills the index, and while whole sessions wait to be
         written or nothing can be.
         """
         return self._incomplete or self.problem is not None or bool(self._writer.lost) or self._writer.behind
@@ -115,7 +115,7 @@ class Index:
 
     @property
     def problem(self) -> str | None:
-        """Why the index is not where it should be, in the operating system's words; None if it is."""
+        """The reason why the index is not where it should be, in the operating system's words; None if it is."""
         return self._writer.problem or self._unwritable
 
     @property
@@ -131,7 +131,7 @@ class Index:
     # Feeding
 
     def put_info(self, info: IndexedInfo) -> None:
-        """What lists show of a session, new or changed. Its messages and notes are not touched."""
+        """Put what lists show of a session, new or changed. Its messages and notes are not touched."""
         stamp = next(self._stamps)
         if self._writer.diverted(info.session_id):
             # Lists show it at once. Its fingerprint has to wait for earlier steps.
@@ -260,7 +260,7 @@ class Index:
             await asyncio.wait(whole, timeout=patience_s)
 
     def listable(self) -> bool:
-        """Whether a first page shows everything fed before, because it takes unwritten changes from memory; False if they
+        """Return whether a first page shows everything fed before, because it takes unwritten changes from memory; False if they
         are too many: then call `settled`.
         """
         self._writer.ask()  # the writer uses smaller slices while a client asks
@@ -268,7 +268,7 @@ class Index:
 
     @property
     def erasing(self) -> bool:
-        """Whether its file is being rebuilt: what is fed meanwhile waits for that."""
+        """True while its file is being rebuilt: what is fed meanwhile waits for that."""
         return self._writer.erasing
 
     async def erased(self) -> bool:
@@ -291,7 +291,7 @@ class Index:
         return await self._ask(lambda db: session_list.session_info(db, session_id), None)
 
     async def count(self, store: str) -> int:
-        """How many sessions of a store are not in the trash."""
+        """Return how many sessions of a store are not in the trash."""
         return await self._ask(lambda db: session_list.count_sessions(db, store), 0)
 
     async def list(self, query: ListQuery) -> Page:

@@ -1,4 +1,4 @@
-"""Where a query matches in a text: the index finds the message, this finds the place. Pure.
+"""Finds where a query matches in a text: the index finds the message, this finds the place. Pure.
 
 The same rules as in the index (tokens.py), on the original text, with exact code points. A long text is examined in pieces,
 so that a snippet from its beginning does not cost its whole length.
@@ -141,7 +141,7 @@ class Matcher:
 
     @staticmethod
     def _phrase_at(words: Sequence[str], prefix: bool, tokens: Sequence[str], at: int) -> int:
-        """How many tokens a phrase at `at` takes: all of its words, or 0."""
+        """Return how many tokens a phrase at `at` takes: all of its words, or 0."""
         length = len(words)
         if not length or at + length > len(tokens):
             return 0

@@ -1,4 +1,4 @@
-"""What a model is asked for by: its whole name, or a part of it, in lists as in searches."""
+"""The names by which a model is asked for: its whole name, or a part of it, in lists as in searches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sessiond.index.tokens import words
 
 
 def names_model(model: str | None, asked: str) -> bool:
-    """Whether `asked` is a whole part of the model's name, or several consecutive ones: `opus`, `opus-4`."""
+    """Return whether `asked` is a whole part of the model's name, or several consecutive ones: `opus`, `opus-4`."""
     if model is None:
         return False
     wanted = words(asked)

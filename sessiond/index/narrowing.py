@@ -63,7 +63,7 @@ NEVER = Some(())
 
 
 def needed(pattern: re.Pattern[str]) -> Need | None:
-    """What a text must contain so that `pattern.search` finds something in it. None: nothing is known."""
+    """Return what a text must contain so that `pattern.search` finds something in it. None: nothing is known."""
     if sre is None:
         return None
     try:
@@ -114,7 +114,7 @@ def _count(need: Need) -> int:
 
 
 def _sequence(items: Iterable[tuple[Any, Any]], *, ignore_case: bool) -> Need | None:
-    """What all items of a sequence need, with runs of literals joined."""
+    """Return what all items of a sequence need, with runs of literals joined."""
     needs: list[Need] = []
     run: list[str] = []
 

@@ -28,7 +28,7 @@ _PARTS = {"text": "parts", "tool": "tool_parts", "thought": "thought_parts"}
 
 
 class Plan(msgspec.Struct):
-    """How the documents of one zone are found. `source` and `where` go into `SELECT ... FROM source WHERE where`.
+    """A plan for finding the documents of one zone. `source` and `where` go into `SELECT ... FROM source WHERE where`.
 
     `id` is the SQL for a document's id, `order` what to sort by to get the newest first. `lone`: only the table fts is used,
     and `doc` cannot be named.

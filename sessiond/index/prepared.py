@@ -85,7 +85,7 @@ def apart(prepared: Prepared) -> Iterator[Prepared]:
 
 
 class ReadMessage(msgspec.Struct, frozen=True, gc=False):
-    """What the index takes from a message. `problem`: why that is nothing."""
+    """The part of a message that the index takes. `problem`: why that is nothing."""
 
     texts: Texts
     usage: UsageColumns | None = None
@@ -142,7 +142,7 @@ class Packing:
         return self._done
 
     def close(self) -> None:
-        """What is added next goes into a chunk of its own."""
+        """End the chunk: what is added next goes into a chunk of its own."""
         if self._starts:
             starts, data = chunks.packed_starts(self._starts), chunks.compress(bytes(self._data))
             self._done.append(PackedChunk(len(self._starts), starts, data))

@@ -1,4 +1,4 @@
-"""What people type -> a query. Pure and total: every text has a meaning and is never an error.
+"""Turns what people type into a query. Pure and total: every text has a meaning and is never an error.
 
     query   = blanks between items; every group must hold                    a b         a AND b
     group   = item { OR item }                                               a b OR c    a AND (b OR c)
@@ -55,11 +55,11 @@ class Query(msgspec.Struct, frozen=True):
     """False: `-in:tools` was given, so input and output of tools are not searched."""
 
     def searches(self, kind: str) -> bool:
-        """Whether texts of a kind (see text.py) are searched."""
+        """Return whether texts of a kind (see text.py) are searched."""
         return kind == "text" or (self.thinking if kind == "thought" else self.tools)
 
     def texts(self) -> list[PhraseTerm]:
-        """What a snippet shows: every text that is not excluded."""
+        """Return what a snippet shows: every text that is not excluded."""
         found = (atom for group in self.groups for atom in group if isinstance(atom, PhraseTerm) and not atom.negated)
         return list(dict.fromkeys(found))
 

@@ -1,4 +1,4 @@
-"""How relevant a document is. Pure."""
+"""Says how relevant a document is. Pure."""
 
 from __future__ import annotations
 

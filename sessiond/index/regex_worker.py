@@ -133,7 +133,7 @@ class _Share:
         return self._db.execute(sql, (after,))
 
     def many(self, queries: list[Any]) -> bool:
-        """Whether the queries have more documents than are searched one by one."""
+        """Return whether the queries have more documents than are searched one by one."""
         return any(
             self._db.execute(f"SELECT count(*) FROM ({sql} LIMIT {self.few})", params).fetchone()[0] >= self.few  # noqa: S608
             for sql, _, params in queries

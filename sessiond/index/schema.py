@@ -203,7 +203,7 @@ def seal(db: sqlite3.Connection, path: str) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether an error says that the file's content is broken or missing, and not that a disk is full or a lock held."""
+    """Return whether an error says that the file's content is broken or missing, and not that a disk is full or a lock held."""
     if isinstance(error, (Unusable, DamagedChunk, msgspec.DecodeError)):
         return True
     if not isinstance(error, sqlite3.Error):

@@ -37,7 +37,7 @@ _DOCS = "SELECT doc.id, doc.kind, doc.at, role.name, 0.0 FROM doc JOIN role ON r
 
 
 class _Position(msgspec.Struct, array_like=True):
-    """Where the next page begins.
+    """The place where the next page begins.
 
     `at`: how many of a ranked segment are done, otherwise the id to continue below. `names`: how many of the `held` are
     names. `lows`: the lowest id of the ranked names and of the ranked others, 0 if there are no others.

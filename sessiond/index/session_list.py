@@ -82,7 +82,7 @@ def list_sessions(
 
 
 def _fitting(rows: list[Any], most: int) -> int:
-    """How many rows a page may have by their bytes; at least one, so that paging always advances."""
+    """Return how many rows a page may have by their bytes; at least one, so that paging always advances."""
     size = 0
     for count, (_, _, raw) in enumerate(rows):
         size += len(raw)
@@ -192,7 +192,7 @@ def fingerprints(db: sqlite3.Connection, store: str) -> dict[str, str]:
 
 
 def count_sessions(db: sqlite3.Connection, store: str) -> int:
-    """How many sessions a store has, including archived ones but not those in the trash."""
+    """Return how many sessions a store has, including archived ones but not those in the trash."""
     row: tuple[int] = db.execute(
         "SELECT count(*) FROM session WHERE store = ? AND shelf < ?", (store, DELETED)
     ).fetchone()

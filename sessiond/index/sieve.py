@@ -1,4 +1,4 @@
-"""Which bytes may contain a text that a regular expression matches: a quick check of many texts at once, before Python's
+"""Says which bytes may contain a text that a regular expression matches: a quick check of many texts at once, before Python's
 `re` searches those that remain. Pure except for RE2, which is used if installed; the regex worker uses this.
 
 A sieve checks a packed document, or says where in a chunk of them a match may begin. It may admit what does not match, but
@@ -45,7 +45,7 @@ class _Unknown(Exception):
 
 
 class Sieve:
-    """What is known of the matches of a pattern. At least one of the two is given."""
+    """The facts that are known of the matches of a pattern. At least one of the two is given."""
 
     def __init__(self, literals: frozenset[bytes] | None, finder: Finder | None) -> None:
         """Each match, with what is around it in its text, has one of the literals."""
@@ -53,7 +53,7 @@ class Sieve:
         self._finder = finder
 
     def __call__(self, document: bytes) -> bool:
-        """Whether a text of this document may match."""
+        """Return whether a text of this document may match."""
         return self.next(document, 0) >= 0
 
     def next(self, data: bytes, start: int) -> int:
@@ -158,7 +158,7 @@ def _literals_of(kind: Any, value: Any, flags: int) -> frozenset[bytes] | None:
 
 
 def _plain(code: int, flags: int) -> bool:
-    """Whether it matches only this character. (A lone surrogate never occurs in a text.)"""
+    """Return whether a character in a pattern matches only itself. (A lone surrogate never occurs in a text.)"""
     one = chr(code)
     if _SURROGATES[0] <= code <= _SURROGATES[1]:
         return False
@@ -179,7 +179,7 @@ def _sequence(items: Iterable[tuple[Any, Any]], flags: int) -> str:
 
 
 def _whole(items: Sequence[tuple[Any, Any]], flags: int) -> str:
-    """Where a pattern ends with a word, what follows in its document is not of that word; a packed text is followed by a byte
+    """Return a whole pattern. If it ends with a word, what follows in its document is not of that word; a packed text is followed by a byte
     that is not a letter.
     """
     text = _sequence(items, flags)

@@ -1,4 +1,4 @@
-"""Which piece of a text is shown around a match. Pure, because the regex worker uses it too."""
+"""Chooses which piece of a text is shown around a match. Pure, because the regex worker uses it too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How text becomes tokens, for the index, for queries and for snippets alike. Pure.
+"""Turns text into tokens, for the index, for queries and for snippets alike. Pure.
 
 - *Plain* text is compatibility-decomposed, without accents, composed again: `é` is `e`, half width `ｶﾞ` is `ガ`, `ﬁ` is `fi`.
   The voicing marks of kana are not accents. Case is kept, because identifiers need it.
@@ -137,12 +137,12 @@ def _marked(match: re.Match[str]) -> str:
 
 
 def may_have_parts(plain_text: str) -> bool:
-    """Whether any word of a plain text may have parts. Quick."""
+    """Return whether any word of a plain text may have parts. Quick."""
     return (_CUT if plain_text.isascii() else _MAY_BE_UPPER).search(plain_text) is not None
 
 
 def cuts(word: str) -> list[int]:
-    """Where the parts of a plain word begin, except the first: empty for a word without parts."""
+    """Return where the parts of a plain word begin, except the first: empty for a word without parts."""
     if len(word) > MAX_IDENTIFIER_CHARS:
         return []
     if word.isascii():
@@ -248,7 +248,7 @@ _SINGLE, _EXPANDS, _EXTENDS = range(3)
 
 @lru_cache(maxsize=8192)
 def _kind(char: str) -> int:
-    """Whether a character remains one character, becomes several or disappears, or may join the one before it."""
+    """Return the kind of a character: it remains one character, becomes several or disappears, or may join the one before it."""
     if char.isascii():
         return _SINGLE
     decomposed = unicodedata.normalize("NFKD", char)

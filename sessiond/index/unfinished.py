@@ -1,4 +1,4 @@
-"""Which sessions the index file does not have completely, for when no daemon has it open. Synchronous."""
+"""Finds the sessions that the index file does not have completely, for when no daemon has it open. Synchronous."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unfinished(path: str) -> dict[str, dict[int, int]]:
 
 
 def lacking(messages: Iterable[Message], sizes: dict[int, int]) -> str | None:
-    """Why something of these messages cannot be found, if that is so. Messages newer than what the index has do not count:
+    """Say why something of these messages cannot be found, if that is so. Messages newer than what the index has do not count:
     it was not fed yet.
     """
     for message in messages:

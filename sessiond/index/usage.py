@@ -41,7 +41,7 @@ class _Parent(msgspec.Struct, rename="camel"):
 
 
 class _About(msgspec.Struct, rename="camel"):
-    """As much of a session's info as decides where its requests belong."""
+    """The part of a session's info that decides where its requests belong."""
 
     session_id: str
     name: str | None = None
@@ -55,7 +55,7 @@ class _About(msgspec.Struct, rename="camel"):
 
 
 class _Used(msgspec.Struct, frozen=True):
-    """What requests of one session, model and quarter of an hour used; `counts` in the order of `_COUNTS`."""
+    """The usage of the requests of one session, model and quarter of an hour; `counts` in the order of `_COUNTS`."""
 
     session: int
     slot: int

@@ -25,7 +25,7 @@ class IndexedInfo(SessionInfo, frozen=True, kw_only=True, rename="camel"):
 
 
 class Unseen(NamedTuple):
-    """What lists show of a session, fed but not committed yet. `info`: None if it was removed. `stamp`: grows with every
+    """The part of a session that lists show, fed but not committed yet. `info`: None if it was removed. `stamp`: grows with every
     change that is fed.
     """
 
@@ -34,7 +34,7 @@ class Unseen(NamedTuple):
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """As in `session/list`. A `limit` over the maximum is reduced to it; `filter` has the wire's names."""
+    """A query as in `session/list`. A `limit` over the maximum is reduced to it; `filter` has the wire's names."""
 
     limit: int | None = None
     cursor: str | None = None
@@ -54,7 +54,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """As in `session/search`."""
+    """A query as in `session/search`."""
 
     query: str
     mode: str = "text"
@@ -93,7 +93,7 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """As in `session/usage`."""
+    """A query as in `session/usage`."""
 
     by: str
     since: str | None = None
@@ -105,7 +105,7 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenTotals(msgspec.Struct, kw_only=True, rename="camel"):
-    """What a number of requests to models used. `input` is what was sent without the tokens that were read from the model's
+    """The usage of a number of requests to models. `input` is what was sent without the tokens that were read from the model's
     cache or written to it; `reasoning` is a part of `output`.
     """
 
@@ -144,7 +144,7 @@ class UsageRow(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class UsageReport(msgspec.Struct, kw_only=True):
-    """As in `session/usage`."""
+    """A report as in `session/usage`."""
 
     rows: list[UsageRow] = []
     omitted: int = 0

@@ -73,7 +73,7 @@ class VectorStore:
         self._load()
 
     def __len__(self) -> int:
-        """How many passages there are."""
+        """Return how many passages there are."""
         return int(self._alive[: self._count].sum())
 
     def docs_beside(self, present: Iterable[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Which words exist, and which of them contain some letters. Stdlib and `chunks.py` only: the regex worker uses it.
+"""The words that exist, and which of them contain some letters. Stdlib and `chunks.py` only: the regex worker uses it.
 
 FTS5 knows all words, but says which there are only by reading all that it knows about each. So the table `vocabulary` has
 them, folded, one after another, and looking through them takes milliseconds. They are written when the daemon rests

@@ -44,7 +44,7 @@ class VocabularyBuilder:
         """The newest chunk when it was last tried without success so far."""
 
     def due(self, covered: int, last_chunk: int) -> bool:
-        """Whether it should be read, as soon as nothing else is to be done."""
+        """Return whether the vocabulary should be read, as soon as nothing else is to be done."""
         return self._thread is None and much_is_new(max(covered, self._asked_at), last_chunk)
 
     def start(self, last_chunk: int, late_words: int) -> None:
@@ -62,7 +62,7 @@ class VocabularyBuilder:
         self._thread.start()
 
     def take(self) -> BuiltVocabulary | None:
-        """What was read, once."""
+        """Return what was read, once."""
         if self._thread is None or not self._over.is_set():
             return None
         self._thread.join()

@@ -131,7 +131,7 @@ class Writer:
 
     @property
     def unseen(self) -> int:
-        """How many sessions have uncommitted changes that lists show."""
+        """The number of sessions with uncommitted changes that lists show."""
         return self._lanes.unseen
 
     def shown(self) -> dict[str, Unseen]:
@@ -150,12 +150,12 @@ class Writer:
 
     @property
     def behind(self) -> bool:
-        """Whether parts of whole sessions wait to be written."""
+        """True if parts of whole sessions wait to be written."""
         return self._lanes.behind
 
     @property
     def soon(self) -> bool:
-        """Whether only little waits in the bulk lane, or a single change that should not wait there."""
+        """True if only little waits in the bulk lane, or a single change that should not wait there."""
         return self._lanes.weight < LITTLE_BYTES or self._lanes.single_behind
 
     def diverted(self, session_id: str) -> bool:
@@ -167,7 +167,7 @@ class Writer:
 
     @property
     def erasing(self) -> bool:
-        """Whether the file is being rebuilt, or is about to be."""
+        """True if the file is being rebuilt, or is about to be."""
         return bool(self._erasures) or self._cleaning
 
     def erase(self) -> Future[bool]:
@@ -188,7 +188,7 @@ class Writer:
             self.mark(bulk=False)
 
     def intact(self) -> bool:
-        """Whether the file at `path` is still the one that is open."""
+        """Return whether the file at `path` is still the one that is open."""
         try:
             found = os.stat(self.path)
         except OSError:
@@ -258,7 +258,7 @@ class Writer:
         return MERGE_IDLE_S if self._wants_vocabulary() else None
 
     def _take_more(self, steps: list[Step], seconds: float) -> bool:
-        """Whether the transaction that wrote all `steps` continues with another one; waits at most this long. A step that a
+        """Return whether the transaction that wrote all `steps` continues with another one; wait at most this long. A step that a
         client waits for comes first, and ends the transaction; a step that nobody waits for does not make it longer than
         intended.
         """
@@ -488,7 +488,7 @@ class Writer:
 
 
 def _is_fault(error: Exception) -> bool:
-    """Whether the data itself cannot be written, whatever the disk, file or time."""
+    """Return whether the data itself cannot be written, whatever the disk, file or time."""
     if schema.is_damage(error):
         return False
     return isinstance(error, _FAULTS) or not isinstance(error, (sqlite3.Error, OSError, MemoryError))

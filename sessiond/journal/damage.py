@@ -87,5 +87,5 @@ def read_losses(fs: FileSystem, folder: str) -> dict[str, Loss]:
 
 
 def missing(records: Sequence[Record], first: int, last: int) -> int:
-    """How many lsns from `first` to `last` none of these records has or covers."""
+    """Return how many lsns from `first` to `last` none of these records has or covers."""
     return max(0, last - first + 1 - sum(record.lsn - max(record.first_lsn, first) + 1 for record in records))

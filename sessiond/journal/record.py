@@ -95,7 +95,7 @@ def decode_segment_header(data: bytes) -> SegmentHeader | int | None:
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """What was certainly on the disk: every record of this journal from `first_lsn` to `lsn`."""
+    """The part of the journal that was certainly on the disk: every record of this journal from `first_lsn` to `lsn`."""
 
     journal_id: bytes
     number: int

@@ -118,7 +118,7 @@ def synced_path(folder: str) -> str:
 
 
 def copy_path(folder: str, number: int, start: int, data: bytes, *, torn: bool) -> str:
-    """Where bytes of a segment are set aside: the same bytes go to the same place, so doing it twice does no harm."""
+    """Return where bytes of a segment are set aside: the same bytes go to the same place, so doing it twice does no harm."""
     name = f"{number:08d}-{'torn' if torn else 'corrupt'}-{start}-{crc32(data):08x}"
     return posixpath.join(damaged_folder(folder), name)
 
@@ -250,7 +250,7 @@ class _Reader:
         return header if header is None or header.number == number else None
 
     def _is_stillborn(self, number: int, header: SegmentHeader | None) -> bool:
-        """Whether a crash interrupted rotation: no record is written before the header is synced, so the segment was empty."""
+        """Return whether a crash interrupted rotation: no record is written before the header is synced, so the segment was empty."""
         stat = self._fs.stat(segment_path(self._folder, number))
         if self._synced is not None and self._synced.number >= number:
             return False
@@ -304,7 +304,7 @@ class _Reader:
         return synced.lsn if synced is not None and synced.journal_id == header.journal_id else 0
 
     def _likely_header(self, data: bytes, number: int, after: int | None) -> SegmentHeader:
-        """What a damaged header must have contained: the journal's id is in the other segments, or still legible here."""
+        """Return what a damaged header must have contained: the journal's id is in the other segments, or still legible here."""
         legible = data[16:32].ljust(16, b"\0")
         best, records = SegmentHeader(self.contents.journal_id or legible, number, (after or 0) + 1), 0
         for journal_id in {best.journal_id, legible}:

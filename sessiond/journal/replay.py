@@ -36,7 +36,7 @@ def replay(records: Iterable[Record]) -> dict[Key, list[Record]]:
 
 
 class Ledger:
-    """Which segments hold changes that are not known to be saved, and of which sessions."""
+    """The segments that hold changes that are not known to be saved, and the sessions of those changes."""
 
     def __init__(self) -> None:
         self._needs: dict[Key, dict[int, int]] = {}
@@ -70,7 +70,7 @@ class Ledger:
             self._needs.pop(key, None)
 
     def moved(self, segment: int, keys: Iterable[Key]) -> None:
-        """What is pending there for these sessions, all that need the segment, is in its held file from now on."""
+        """Note that what is pending there for these sessions, all that need the segment, is in its held file from now on."""
         for key in keys:
             segments = self._needs[key]
             highest = segments.pop(segment)

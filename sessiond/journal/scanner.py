@@ -100,7 +100,7 @@ class _Findings:
 
 
 def _next_record(data: bytes, offset: int, seed: int, last_lsn: int) -> int:
-    """Where the next good record begins, or the end."""
+    """Return where the next good record begins, or the end."""
     while (offset := data.find(MARKER, offset)) >= 0:
         # The header's sum is checked first, so a false marker costs only the summing of 40 bytes.
         decoded = decode_record(data, offset, seed)

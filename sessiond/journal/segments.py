@@ -123,7 +123,7 @@ class Segments:
             return self._ledger.oldest_pending()
 
     def losses(self) -> list[Loss]:
-        """What was durable and is lost, until it is acknowledged."""
+        """Return what was durable and is lost, until it is acknowledged."""
         return [loss for loss in list(self._losses.values()) if loss.acknowledged is None]
 
     # The start
@@ -235,7 +235,7 @@ class Segments:
             self._sync(log)
 
     def _known(self, oldest: int = 0) -> Synced:
-        """What must be on the disk, from segment `oldest` on."""
+        """Return what must be on the disk, from segment `oldest` on."""
         return Synced(self._journal_id, self._files[-1].number, self._files[oldest].first_lsn, self._synced_lsn)
 
     def _encode(self, entries: Sequence[RecordEntry], offset: int, lsn: int) -> bytes:
@@ -384,7 +384,7 @@ class Segments:
         return len(self._files) < before
 
     def hold(self) -> JournalExtent:
-        """What may be copied: until `let_go` no segment is removed, and none of these bytes change. The caller must make
+        """Hold what may be copied, and return it: until `let_go` no segment is removed, and none of these bytes change. The caller must make
         sure that nothing is purged meanwhile.
         """
         self._holds += 1

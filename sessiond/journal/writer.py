@@ -76,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """What the last daemon left in the journal."""
+    """The remains of the last daemon in the journal."""
 
     pending: dict[Key, list[bytes]]
     """(store, session) -> the payloads of its changes that are not known to be saved, in order."""
@@ -179,11 +179,11 @@ class JournalWriter:
 
     @property
     def read_only(self) -> ReadOnlyState | None:
-        """Why commits are refused. Unless it is final, the next commit tries again, and clears it if there is space."""
+        """The reason why commits are refused. Unless it is final, the next commit tries again, and clears it if there is space."""
         return self._segments.state
 
     def losses(self) -> list[Loss]:
-        """What was durable and is lost, until it is acknowledged."""
+        """Return what was durable and is lost, until it is acknowledged."""
         return self._segments.losses()
 
     def check(self) -> None:

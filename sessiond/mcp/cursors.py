@@ -29,7 +29,7 @@ class Cursors:
         return made
 
     def place(self, call: object, cursor: str) -> str | None:
-        """Where the call goes on. Refused unless the cursor was given for an equal call."""
+        """Return where the call goes on. Refused unless the cursor was given for an equal call."""
         if not cursor:
             return None
         made_for, place = self._kept.get(cursor, (None, ""))

@@ -1,4 +1,4 @@
-"""What the tools share: the client, the scope, the redaction, and how a session is described."""
+"""The things that the tools share: the client, the scope, the redaction, and how a session is described."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def blanked(redactor: Redactor | None, value: Any) -> Any:
 
 
 def session_of(gate: Gate, info: SessionInfo, redactor: Redactor | None) -> Session:
-    """How a session is described to a model."""
+    """Describe a session to a model."""
 
     def clean(text: str | None) -> str | None:
         return None if text is None else brief(blanked(redactor, text))

@@ -71,7 +71,7 @@ def cost_of(one: Shown) -> int:
 
 
 def cut_to(wire: dict[str, Any], body: str, offset: int, tokens: int) -> Shown:
-    """As much of a message from `offset` on as fits, at least one character."""
+    """Return as much of a message from `offset` on as fits, at least one character."""
     low, high = 1, max(1, min(len(body) - offset, tokens * BYTES_PER_TOKEN))
     while low < high:
         middle = (low + high + 1) // 2

@@ -65,7 +65,7 @@ def _end_of(shown: Sequence[object], room: int) -> int | None:
 
 
 async def _any(fetch: Fetch[T], show: Show[T, S], place: str | None) -> bool:
-    """Whether anything from here on may be shown."""
+    """Return whether anything from here on may be shown."""
     size = 1
     while place is not None:
         page = await fetch(place, size)

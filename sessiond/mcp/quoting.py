@@ -1,4 +1,4 @@
-"""How words of earlier conversations are shown to a model: as quoted material, which nothing in them can leave. No I/O.
+"""Shows words of earlier conversations to a model as quoted material, which nothing in them can leave. No I/O.
 
 Every line of a quotation begins with `> `, and everything else that comes from a session is on one line and in quotation marks
 unless it is a plain word. So a line without the mark is always this server's own.

@@ -34,7 +34,7 @@ class Blanks:
         return self._common.value(value) if self.on else value
 
     async def of(self, info: SessionInfo) -> Redactor | None:
-        """What blanks this session's values; None if nothing is to be blanked."""
+        """Return what blanks this session's values; None if nothing is to be blanked."""
         if not self.on:
             return None
         since, redactor = self._learned.pop(info.session_id, (0, Redactor(_users())))

@@ -18,7 +18,7 @@ from sessiond.errors import (
 
 
 class Refused(Exception):
-    """What a tool says instead of a result."""
+    """A refusal: what a tool says instead of a result."""
 
 
 NEXT = {

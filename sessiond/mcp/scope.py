@@ -1,4 +1,4 @@
-"""Which sessions may be shown. Every result goes through here after it was read, so that a tag that was set before a request counts for it.
+"""Decides which sessions may be shown. Every result goes through here after it was read, so that a tag that was set before a request counts for it.
 
 A session is hidden if it is tagged `private`, or if the one that it was forked from, or whose subagent it is, is hidden for that reason:
 a fork has the same words, and a subagent was told them. What no longer exists hides nothing. What cannot be asked is hidden.
@@ -41,7 +41,7 @@ class Scope:
 
 
 def is_in(cwd: str | None, root: str) -> bool:
-    """Whether a folder is `root` or in it, by their names."""
+    """Return whether a folder is `root` or in it, by their names."""
     if not cwd or not (os.path.isabs(cwd) or is_windows(cwd)):
         return False
     path = os.path.normpath(folder_key(cwd))
@@ -114,7 +114,7 @@ class Gate:
         return {one.session_id: one for one in wanted if self._is_open(one)}
 
     def _is_open(self, info: SessionInfo) -> bool:
-        """Whether neither it nor anything that it comes from is private."""
+        """Return whether neither a session nor anything that it comes from is private."""
         for _ in range(_DEEPEST):
             if _is_private(info):
                 return False

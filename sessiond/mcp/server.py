@@ -42,7 +42,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class Handlers:
-    """What the server does for each method."""
+    """The server's handlers, one for each method."""
 
     def __init__(self, memory: Memory, *, write: bool) -> None:
         self._memory = memory

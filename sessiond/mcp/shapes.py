@@ -1,4 +1,4 @@
-"""What tools take and return, as types. Their JSON schemas, which a model reads, are made from these. No I/O."""
+"""The arguments and results of tools, as types. Their JSON schemas, which a model reads, are made from these. No I/O."""
 
 from __future__ import annotations
 

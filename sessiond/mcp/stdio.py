@@ -60,7 +60,7 @@ class Pipes:
             yield rest
 
     async def _read(self) -> bytes:
-        """What is there; empty at the end."""
+        """Read what is there; empty at the end."""
         loop = asyncio.get_running_loop()
         while True:
             ready = asyncio.Event()
@@ -109,7 +109,7 @@ class Pipes:
 
 @asynccontextmanager
 async def standard_streams() -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """What `Server.run` takes."""
+    """Yield what `Server.run` takes."""
     pipes = Pipes()
     sending, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, receiving = anyio.create_memory_object_stream[SessionMessage](0)

@@ -82,7 +82,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 async def run(memory: Memory, tool: ToolDefinition, arguments: dict[str, Any]) -> Outcome:
-    """What the tool says: a result, or an error that says what to do next."""
+    """Run a tool and return what it says: a result, or an error that says what to do next."""
     try:
         call = msgspec.convert(arguments, tool.takes)
     except msgspec.ValidationError as error:

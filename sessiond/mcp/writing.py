@@ -32,7 +32,7 @@ async def append(memory: Memory, call: AppendCall) -> Appended:
 
 
 def _folder(memory: Memory, project: str) -> str | None:
-    """Where a new session belongs: the folder given, or the one that the server is limited to."""
+    """Return where a new session belongs: the folder given, or the one that the server is limited to."""
     if not project:
         return memory.scope.folder
     folder = folder_of(project)

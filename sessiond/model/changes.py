@@ -101,7 +101,7 @@ def decode_changes(raw: bytes | memoryview) -> list[Change]:
 
 
 def wire_change(change: Change) -> dict[str, Json]:
-    """As in `session/changed`, except that the service fills in the `session` of `updated`."""
+    """Return the change as in `session/changed`, except that the service fills in the `session` of `updated`."""
     wire: dict[str, Json] = {"kind": change.__struct_config__.tag, "seq": change.seq}
     match change:
         case Appended(messages=messages):

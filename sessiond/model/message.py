@@ -124,7 +124,7 @@ _OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
 
 
 def is_plain(wire: Any) -> bool:
-    """Whether a client's message is like nearly all: text with a role, and perhaps an id. Then it is valid."""
+    """Return whether a client's message is like nearly all: text with a role, and perhaps an id. Then it is valid."""
     return (
         type(wire) is dict
         and wire.keys() <= _PLAIN
@@ -211,7 +211,7 @@ def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now
 
 
 def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None = None) -> bool:
-    """Whether a client's message is a retry of a stored one: only what the client sent is compared.
+    """Return whether a client's message is a retry of a stored one: only what the client sent is compared.
 
     `appended_text` is the text of the append if the stored message was streamed and has grown or was finished since.
     """

@@ -38,7 +38,7 @@ UPDATABLE = ("name", "model", "tags", "archived", "summary", "metadata", "cwd", 
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a list shows of a session, without its path and what only the running daemon knows (attached, dirty)."""
+    """The facts that a list shows of a session, without its path and what only the running daemon knows (attached, dirty)."""
 
     session_id: str
     name: str | None = None
@@ -136,7 +136,7 @@ class Session:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it has no content worth keeping: it may be forgotten."""
+        """True if it has no content worth keeping: it may be forgotten."""
         return not (len(self) or self.notes or self.state or self.name)
 
     def info(self, wire_id: str | None = None) -> SessionInfo:
@@ -365,7 +365,7 @@ class Session:
         return twin
 
     def agrees(self, whole: Session) -> bool:
-        """Whether `whole` equals this one, as far as this is in memory."""
+        """Return whether `whole` equals this one, as far as this is in memory."""
         if whole.absent or len(whole) != len(self):
             return False
         mine, others = self._without_messages(), whole._without_messages()
@@ -489,7 +489,7 @@ def _chars(message: Message) -> int:
 
 
 def content_equal(a: Session, b: Session) -> bool:
-    """Whether two sessions look the same to every client. For tests, and to decide that there is nothing to save."""
+    """Return whether two sessions look the same to every client. For tests, and to decide that there is nothing to save."""
     keys = (
         "name",
         "model",

@@ -1,4 +1,4 @@
-"""What a request to a model used, in the one shape that all of sessiond knows: a message's `metadata.tokens`."""
+"""The usage of a request to a model, in the one shape that all of sessiond knows: a message's `metadata.tokens`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def is_session_id(text: str) -> bool:
-    """Whether a client may give a session this id (without its store)."""
+    """Return whether a client may give a session this id (without its store)."""
     return SESSION_ID.fullmatch(text) is not None
 
 
@@ -127,7 +127,7 @@ def derived_id(parts: Iterable[str], nth: int = 0) -> str:
 
 
 def is_derived_id(text: str) -> bool:
-    """Whether `derived_id` may have made it."""
+    """Return whether `derived_id` may have made an id."""
     return len(text) == 22 and text.startswith("m-")
 
 
@@ -162,7 +162,7 @@ def check_json(value: Json, where: str, depth: int = 0) -> None:
 
 
 def is_encodable(text: str) -> bool:
-    """Whether it can be encoded as UTF-8: it has no lone surrogates."""
+    """Return whether a text can be encoded as UTF-8: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -213,7 +213,7 @@ def without_records(metadata: JsonObject) -> JsonObject:
 
 
 def with_records(metadata: JsonObject, before: JsonObject) -> JsonObject:
-    """What a client makes of the metadata `before`, with the records that it was not shown; none if it takes `source` away."""
+    """Return what a client makes of the metadata `before`, with the records that it was not shown; none if it takes `source` away."""
     hidden = RECORDS in before and without_records(before) is not before
     if not hidden or RECORDS in metadata or tool_of(metadata) == OWN_TOOL:
         return metadata

@@ -21,7 +21,7 @@ def writable(text: str) -> str:
 
 
 def encode(value: Any) -> bytes:
-    """As JSON. Raises the encoder's error if it is not JSON, but never because of a text in it."""
+    """Encode a value as JSON. Raises the encoder's error if it is not JSON, but never because of a text in it."""
     try:
         return _encode(value)
     except UnicodeEncodeError:

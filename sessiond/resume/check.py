@@ -1,4 +1,4 @@
-"""Whether a copy says what was to be written: read with the importer of its tool, and compared turn by turn."""
+"""Checks whether a copy says what was to be written: read with the importer of its tool, and compared turn by turn."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _message(wire: dict[str, Any]) -> Message:
 
 
 def plain(turn: Turn) -> Plain:
-    """What a turn says, as a value that can be compared."""
+    """Return what a turn says, as a value that can be compared."""
     calls = [
         (call.id, call.name, fit(call.arguments), [_plain_block(block) for block in result_of(call)])
         for call in turn.calls

@@ -23,7 +23,7 @@ _TAKEN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def fitted(told: Conversation, target: Target, *, calls: bool = True) -> Conversation:
-    """What is written. `calls`: whether calls and results are told."""
+    """Return what is written. `calls`: whether calls and results are told."""
     lost = told.lost.copy()
     turns: list[Turn] = []
     for turn in told.turns:
@@ -44,7 +44,7 @@ def fitted(told: Conversation, target: Target, *, calls: bool = True) -> Convers
 
 
 def _add(turns: list[Turn], fresh: Turn) -> None:
-    """As another turn, or as more of the same answer: without its calls, an answer may be in pieces."""
+    """Add a turn as another one, or as more of the same answer: without its calls, an answer may be in pieces."""
     last = turns[-1] if turns else None
     if last is not None and fresh.role == last.role == "assistant" and not last.calls:
         last.blocks, last.calls, last.messages = last.blocks + fresh.blocks, fresh.calls, last.messages + fresh.messages
@@ -90,7 +90,7 @@ def _picture(block: JsonObject, role: str, target: Target, lost: dict[str, int])
 
 
 def _models_take(source: JsonObject) -> bool:
-    """Whether all APIs accept such a picture. One that they refuse would make every later prompt fail."""
+    """Return whether all APIs accept such a picture. One that they refuse would make every later prompt fail."""
     if source["media_type"] not in _TAKEN:
         return False
     try:

@@ -77,8 +77,9 @@ class OpenCode(Target):
         self._run("session", "delete", written.id)
 
     def _run(self, *arguments: str, output: int = subprocess.PIPE, keep: int | None = None) -> str:
-        """What opencode said. `keep`: a descriptor that it is given. A session of its own, so that Ctrl-C does not stop it
-        halfway. Unavailable if it fails."""
+        """Run opencode and return what it said. `keep`: a descriptor that it is given. A session of its own, so that Ctrl-C does not stop it
+        halfway. Unavailable if it fails.
+        """
         program = self.found() or self.program
         kept = () if keep is None else (keep,)
         try:

@@ -1,4 +1,4 @@
-"""Why a copy cannot be made where it is wanted, and what to do about it."""
+"""The reasons why a copy cannot be made where it is wanted, and what to do about them."""
 
 from __future__ import annotations
 

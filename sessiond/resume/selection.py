@@ -1,4 +1,4 @@
-"""Which part of a session a copy tells: up to a seq, the last messages, and after a compaction its summary and the rest."""
+"""Selects the part of a session that a copy tells: up to a seq, the last messages, and after a compaction its summary and the rest."""
 
 from __future__ import annotations
 

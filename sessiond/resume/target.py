@@ -1,4 +1,4 @@
-"""What every target has: where its files are, what it can hold, and how a copy gets there."""
+"""The interface of every target: where its files are, what it can hold, and how a copy gets there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_A_COMMAND = "\u2060"
 
 
 class Copy(msgspec.Struct):
-    """What is written. `parent`: as in a SessionInfo. `moment`: when the copy is made, in milliseconds since 1970."""
+    """The content of a copy. `parent`: as in a SessionInfo. `moment`: when the copy is made, in milliseconds since 1970."""
 
     turns: list[Turn]
     cwd: str

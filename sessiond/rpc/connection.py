@@ -80,7 +80,7 @@ _LOG_ERROR = 1
 
 
 class Host(Protocol):
-    """What a connection needs from its server."""
+    """The part of its server that a connection needs."""
 
     service: Service
     daemon: DaemonControl
@@ -230,12 +230,12 @@ class Connection:
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it has not shown its token yet."""
+        """True if it has not shown its token yet."""
         return not self._trusted
 
     @property
     def has_spoken(self) -> bool:
-        """Whether its first message has arrived."""
+        """True if its first message has arrived."""
         return self._first is None
 
     def turn_out(self) -> None:

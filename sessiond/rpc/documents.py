@@ -1,4 +1,4 @@
-"""What a stock editor is shown of a session file: the port between the LSP half of the wire and the code that understands
+"""The view of a session file that a stock editor is shown: the port between the LSP half of the wire and the code that understands
 the formats.
 
 Everything is in lines, counted from 0, the end included; names and texts are as in the file, the wire makes them fit to

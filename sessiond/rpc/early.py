@@ -47,7 +47,7 @@ class EarlyAnswer:
         return True
 
     def withdraw(self) -> bool:
-        """Whether the thread has sent it, or is about to. If not, the loop must send it."""
+        """Claim it for the loop, and return whether the thread has sent it, or is about to. If not, the loop must send it."""
         if self._withdrawn is None:
             self._withdrawn = self._claim()
         return not self._withdrawn

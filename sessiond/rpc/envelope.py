@@ -168,7 +168,7 @@ def without_long_strings(message: bytes) -> bytes:
 
 
 def depth(message: bytes) -> int:
-    """How deep a JSON text is nested, at most one more than is allowed. Any number for a malformed one."""
+    """Return how deep a JSON text is nested, at most one more than is allowed. Any number for a malformed one."""
     # Remove escapes first, so that every remaining quote begins or ends a string; then everything that is neither quote nor
     # bracket. Then each round removes the innermost pairs of brackets, which are all those of the deepest level: a few
     # passes in C for usual messages.
@@ -204,7 +204,7 @@ def _number_flaw(message: bytes) -> SessiondError | None:
 
 
 def _is_rounded(number: str) -> bool:
-    """Whether the number is not the text of any double: neither in the shortest form, nor with 17 digits, as in C."""
+    """Return whether the number is not the text of any double: neither in the shortest form, nor with 17 digits, as in C."""
     from decimal import Decimal, InvalidOperation
 
     try:

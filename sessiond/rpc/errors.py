@@ -90,7 +90,7 @@ class WireError(msgspec.Struct, frozen=True):
 
 
 def wire_error(error: BaseException) -> WireError:
-    """What the client is told about an exception. Logs unexpected ones."""
+    """Return what the client is told about an exception. Logs unexpected ones."""
     if isinstance(error, msgspec.ValidationError):
         error = invalid_params(error)
     if not isinstance(error, SessiondError):

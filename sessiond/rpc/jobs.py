@@ -20,7 +20,7 @@ Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[object]]
 
 
 class Routed(NamedTuple):
-    """What to do, its weight among the requests in flight, whether it continues after its connection has ended, and what it
+    """The work to do, its weight among the requests in flight, whether it continues after its connection has ended, and what it
     may overtake.
     """
 
@@ -72,14 +72,14 @@ class Request:
         self.task: asyncio.Task[None] | EagerTask | None = None
 
     def was_answered(self) -> bool:
-        """Whether the loop has nothing to answer: it was dropped, or the journal's thread answered it before it was done. Call this when
+        """Return whether the loop has nothing to answer: it was dropped, or the journal's thread answered it before it was done. Call this when
         it is done: if False, only the loop answers from then on.
         """
         return self.dropped or (self.early is not None and self.early.withdraw())
 
     @property
     def does_something(self) -> bool:
-        """Whether it changes anything that a later request could see. Lists, searches and questions to the daemon do not."""
+        """True if it changes anything that a later request could see. Lists, searches and questions to the daemon do not."""
         return self.order in ("session", "barrier") or (self.order == "after" and self.outlives)
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""What `initialize` takes and returns, and which methods are LSP's own. Plain data: answering does not need pygls."""
+"""The params and the result of `initialize`, and the methods that are LSP's own. Plain data: answering does not need pygls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LSP_NAMES = frozenset({"initialize", "initialized", "shutdown", "exit"})
 
 
 def is_lsp(method: str) -> bool:
-    """Whether a method is one of LSP's own, known or not."""
+    """Return whether a method is one of LSP's own, known or not."""
     return method in _LSP_NAMES or method.startswith(_LSP_PREFIXES)
 
 

@@ -167,7 +167,7 @@ class LspSession:
 
     @property
     def capabilities(self) -> object:
-        """As pygls computes them, for the test that compares them with the result of `initialize`."""
+        """The capabilities as pygls computes them, for the test that compares them with the result of `initialize`."""
         return _converter.unstructure(self._server.server_capabilities)
 
     async def request(self, method: str, raw: msgspec.Raw) -> object:

@@ -44,7 +44,7 @@ class RemoteClient(Protocol):
 
 
 class DaemonControl(Protocol):
-    """What the wire needs from the process as a whole. The composition root implements it."""
+    """The things that the wire needs from the process as a whole. The composition root implements it."""
 
     def hello(self) -> HelloResult: ...
 
@@ -72,7 +72,7 @@ class DaemonControl(Protocol):
 
 
 class Call(Protocol):
-    """What a handler may use. One object for each connection, never kept by a handler."""
+    """The things that a handler may use. One object for each connection, never kept by a handler."""
 
     @property
     def service(self) -> Service: ...

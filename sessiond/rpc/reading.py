@@ -1,4 +1,4 @@
-"""Whether a connection's channel is read, and the reasons why it is not."""
+"""Decides whether a connection's channel is read, and knows the reasons why it is not."""
 
 from __future__ import annotations
 

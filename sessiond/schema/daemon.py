@@ -32,7 +32,7 @@ class StoreStatus(Wire):
 
 
 class Address(Wire):
-    """Where a client that shows the token may connect."""
+    """The address at which a client that shows the token may connect."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class Address(Wire):
 
 
 class AgentHostAddress(Wire):
-    """Where windows of VS Code connect: a Unix socket, which takes this user's programs without a token, or a port."""
+    """A place where windows of VS Code connect: a Unix socket, which takes this user's programs without a token, or a port."""
 
     write: bool
     """Whether they may write."""
@@ -84,7 +84,7 @@ class Damage(Wire):
 
 
 class ReadOnlyStatus(Wire):
-    """Why the daemon writes nothing."""
+    """The reason why the daemon writes nothing."""
 
     reason: str
     since: str
@@ -165,13 +165,13 @@ class Reindexed(Wire):
 
 
 class ReindexResult(Wire):
-    """What was tried again."""
+    """The sessions that were tried again."""
 
     sessions: list[Reindexed]
 
 
 class ListenParams(Wire):
-    """What to listen on."""
+    """The address to listen on."""
 
     kind: Literal["tcp", "ws", "ahp"]
     """`ahp`: for windows of VS Code, which speak the Agent Host Protocol; see docs/editors/vscode-agent-host.md."""
@@ -184,7 +184,7 @@ class ListenParams(Wire):
 
 
 class BackupParams(Wire):
-    """Where to write the copy."""
+    """The place to write the copy to."""
 
     path: str
     """Absolute, and outside all folders that sessiond manages. It must not exist yet."""
@@ -193,7 +193,7 @@ class BackupParams(Wire):
 
 
 class BackupResult(Wire):
-    """What was copied."""
+    """A summary of what was copied."""
 
     files: Count
     bytes: Count
@@ -204,7 +204,7 @@ class BackupResult(Wire):
 
 
 class FollowParams(Wire):
-    """Which tools' histories to import while they are written: exactly `tools`, or those that are followed already, changed."""
+    """The tools whose histories to import while they are written: exactly `tools`, or those that are followed already, changed."""
 
     tools: list[str] | None = None
     """Names of importers, `all`, or `NAME:PATH`, a tool's sessions in another folder or file; empty: none. Null: those that are
@@ -242,7 +242,7 @@ class FollowedPlace(Wire):
 
 
 class FollowResult(Wire):
-    """What is followed. It is kept in the configuration."""
+    """Everything that is followed. The tools are kept in the configuration."""
 
     tools: list[str]
     places: list[FollowedPlace]

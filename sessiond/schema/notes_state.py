@@ -29,7 +29,7 @@ class NoteResult(Wire):
 
 
 class NoteListParams(SessionParams):
-    """Which notes: the global ones and, with `thread`, those of that thread."""
+    """The notes that are wanted: the global ones and, with `thread`, those of that thread."""
 
     thread: str | None = None
     last_global: Count | None = None
@@ -51,7 +51,7 @@ class StateSetParams(SessionParams):
 
 
 class StateGetParams(SessionParams):
-    """Which keys. Defaults to all."""
+    """The keys that are wanted. Defaults to all."""
 
     keys: list[str] | None = None
 

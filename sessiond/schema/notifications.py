@@ -1,4 +1,4 @@
-"""What the daemon sends by itself."""
+"""The notifications that the daemon sends by itself."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class UpdateParams(SessionParams):
 
 
 class TruncateParams(SessionParams):
-    """Where to cut."""
+    """The place to cut at."""
 
     after_seq: Seq
     """Messages with a greater seq are removed."""
@@ -189,7 +189,7 @@ class TruncateResult(SessionResult):
 
 
 class ForkParams(SessionParams):
-    """What to copy."""
+    """The part of a session to copy."""
 
     at_seq: Seq | None = None
     """Copy up to and including this seq; defaults to everything."""
@@ -197,7 +197,7 @@ class ForkParams(SessionParams):
 
 
 class DeleteParams(SessionParams):
-    """What to delete."""
+    """The session to delete."""
 
     permanent: bool | None = None
     """Also remove the session from trash, index and journal, with earlier states and copies of damaged files. The response
@@ -227,7 +227,7 @@ class SaveResult(Wire):
 
 
 class ActivityParams(Wire):
-    """What the caller does in a session, until it says something else or its connection ends."""
+    """The activity of the caller in a session, until it says something else or its connection ends."""
 
     session_id: str
     state: Literal["idle", "working", "waiting"]
@@ -285,7 +285,7 @@ class AnswerParams(Wire):
 
 
 class AnswerResult(Wire):
-    """Whether the answer counts."""
+    """The outcome of an answer: whether it counts."""
 
     accepted: bool
     """false: it was answered before, or nobody asks it any more."""
@@ -312,7 +312,7 @@ class ListResult(Wire):
 
 
 class ListChangedParams(Wire):
-    """Where the last result ended."""
+    """The place where the last result ended."""
 
     cursor: str | None = None
     """`cursor` of the last result. Without one the result has no sessions, and its `cursor` is of this moment."""
@@ -346,7 +346,7 @@ class ListChangedResult(Wire):
 
 
 class SearchParams(Wire):
-    """What to look for."""
+    """The query to look for."""
 
     query: str
     mode: SearchMode | None = None
@@ -370,7 +370,7 @@ class SearchResult(Wire):
 
 
 class UsageParams(Wire):
-    """How to count what requests to models used."""
+    """The way to count what requests to models used."""
 
     by: Literal["day", "month", "model", "tool", "project", "session"] = "day"
     since: str | None = None
@@ -446,7 +446,7 @@ class ImportPlace(Wire):
 
 
 class SessionFollowParams(Wire):
-    """What to import while it is written, as long as the caller stays connected."""
+    """The places to import from while they are written, as long as the caller stays connected."""
 
     places: list[ImportPlace]
     store: str | None = None
@@ -455,7 +455,7 @@ class SessionFollowParams(Wire):
 
 
 class ToolReport(Wire):
-    """What an import found of one tool."""
+    """A report of what an import found of one tool."""
 
     tool: str
     files: Count

@@ -48,7 +48,7 @@ class Choice(Wire, omit_defaults=True):
 
 
 class Question(Wire, omit_defaults=True):
-    """What a program asks a person. Any client may answer it with `session/answer`; the first answer counts."""
+    """A question that a program asks a person. Any client may answer it with `session/answer`; the first answer counts."""
 
     id: str
     choices: list[Choice] | None = None
@@ -58,7 +58,7 @@ class Question(Wire, omit_defaults=True):
 
 
 class Activity(Wire, omit_defaults=True):
-    """What goes on in a session at the moment, as a program that works in it says. A session in which nothing does has none."""
+    """The activity in a session at the moment, as a program that works in it says. A session in which nothing does has none."""
 
     state: Literal["working", "waiting"]
     """`waiting`: for a person."""
@@ -75,7 +75,7 @@ class Activity(Wire, omit_defaults=True):
 
 
 class SessionInfo(Wire, gc=False):
-    """What a list shows of a session."""
+    """A session as a list shows it."""
 
     session_id: str
     """`ID` in the default store, `STORE/ID` in another."""
@@ -241,14 +241,14 @@ class Filter(Wire, omit_defaults=True):
 
 
 class ListFilter(Filter, omit_defaults=True):
-    """As for all, and what only the daemon knows."""
+    """The conditions of every filter, and what only the daemon knows."""
 
     activity: Literal["working", "waiting"] | None = None
     """Only sessions in which this goes on."""
 
 
 class SearchFilter(Filter, omit_defaults=True):
-    """As for a list, with conditions on messages."""
+    """The conditions of every filter, with conditions on messages."""
 
     role: str | None = None
     session_id: str | None = None

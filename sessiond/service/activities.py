@@ -1,4 +1,4 @@
-"""What goes on in sessions at the moment: in which of them an agent works, and which wait for a person.
+"""The activity in sessions at the moment: in which of them an agent works, and which wait for a person.
 
 Programs say it of themselves (`session/activity`); none of it is kept in a file. What a program said holds until it says something
 else. It also ends with whoever said it: the connection, or the process, if it named one. An agent's hooks are scripts of a moment,
@@ -40,7 +40,7 @@ _MOST_ANSWER = 100_000
 
 
 class _Who(NamedTuple):
-    """Who says something: one of the three."""
+    """The one who says something: one of the three."""
 
     peer: int = 0
     process: int = 0
@@ -79,14 +79,14 @@ class Activities:
     # What is shown
 
     def of(self, wire_id: str) -> Activity | None:
-        """What goes on in a session, as far as programs say."""
+        """Return what goes on in a session, as far as programs say."""
         said = [one.activity for one in self._said.get(wire_id, {}).values()]
         asked = next((one for one in said if one.question is not None), None)
         waiting = next((one for one in reversed(said) if one.state == "waiting"), None)
         return asked or waiting or next(reversed(said), None)
 
     def was_answered(self, question_id: str) -> bool:
-        """Whether a question ended lately because somebody answered it."""
+        """Return whether a question ended lately because somebody answered it."""
         return question_id in self._answered
 
     def shown(self, info: SessionInfo, writers: Mapping[str, Peer]) -> SessionInfo:
@@ -164,7 +164,7 @@ class Activities:
             self._change(one.wire_id, who, None)
 
     def answer(self, peer: Peer, given: AnswerParams) -> bool:
-        """Whether it is the first answer to a question that somebody asks. InvalidParams."""
+        """Take an answer, and return whether it is the first one to a question that somebody asks. InvalidParams."""
         who = _Who(question=given.question_id)
         said = self._said.get(given.session_id, {}).get(who)
         if said is None or said.answer is None or said.answer.done():

@@ -58,7 +58,7 @@ class Actor(ABC):
 
     @abstractmethod
     def _joins(self, job: Job) -> bool:
-        """Whether a job only adds to that text."""
+        """Return whether a job only adds to that text."""
 
     @abstractmethod
     async def _share(self) -> None:
@@ -74,7 +74,7 @@ class Actor(ABC):
 
     @property
     def _goes_on_at_once(self) -> bool:
-        """Whether the runner continues as soon as what it awaits is settled. After a load it is a task, which continues one
+        """True if the runner continues as soon as what it awaits is settled. After a load it is a task, which continues one
         round of the loop later: other code may have looked by then.
         """
         return self._runner is not None and self._runner.is_eager

@@ -1,4 +1,4 @@
-"""Which sessions changed, in the order in which their changes arrived here: what clients that follow all sessions ask for.
+"""The sessions that changed, in the order in which their changes arrived here: what clients that follow all sessions ask for.
 
 The order by `updatedAt` does not say it: what is imported, and what a client appends, may have any time. Kept in memory, so
 a cursor is of use for as long as the daemon runs.

@@ -29,7 +29,7 @@ _RETRY_S = 10.0
 
 
 class _Queue:
-    """Of one store."""
+    """The queue of one store."""
 
     def __init__(self) -> None:
         self.small = asyncio.Semaphore(SAVES_AT_A_TIME)

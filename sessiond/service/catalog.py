@@ -90,7 +90,7 @@ class Catalog:
         """Sessions that were removed and not fed since."""
 
     def came(self, wire_id: str, before: int, *, begun: bool = False) -> None:
-        """As `Arrivals.changed`."""
+        """Pass a change on to `Arrivals.changed`."""
         if self.arrivals is not None:
             self.arrivals.changed(wire_id, before, begun=begun)
 
@@ -147,7 +147,7 @@ class Catalog:
                 self._growing.pop(message.id, None)
 
     def _note(self, wire_id: str) -> None:
-        """What is fed now is newer than what its files said a moment ago."""
+        """Note that what is fed now is newer than what its files said a moment ago."""
         self._removed.discard(wire_id)
         if self._unlisted:
             self._fed.add(wire_id)
@@ -269,7 +269,7 @@ class Catalog:
         await self.index.settled(_PATIENCE_S)
 
     def listable(self) -> bool:
-        """Whether the first page of a list shows all earlier changes, settled or not."""
+        """Return whether the first page of a list shows all earlier changes, settled or not."""
         self.feed()
         return self.index.listable()
 

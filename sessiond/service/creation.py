@@ -1,4 +1,4 @@
-"""How a new session begins."""
+"""Begins new sessions."""
 
 from __future__ import annotations
 

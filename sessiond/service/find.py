@@ -180,7 +180,7 @@ class Finder:
         return min(limit, self._limits.list_page)
 
     def _shown(self, info: IndexedInfo) -> SessionInfo:
-        """What the index says, corrected by open sessions, which are never behind."""
+        """Return what the index says, corrected by open sessions, which are never behind."""
         one = self._open_sessions.peek(info.session_id)
         if one is not None:
             return self._open_sessions.info(one)
@@ -213,7 +213,7 @@ class Finder:
         return self._page(found[start : start + limit], start, len(found))
 
     def _page(self, infos: Sequence[SessionInfo], start: int, total: int) -> ListResult:
-        """As many of `infos` as fit. They are those from `start` on, of `total`."""
+        """Return a page of as many of `infos` as fit. They are those from `start` on, of `total`."""
         page = [*infos[: presentation.by_bytes(infos, self._limits.page_most)]]
         after = start + len(page)
         return ListResult(sessions=page, next_cursor=f"trash-{after}" if after < total else None)
@@ -271,7 +271,7 @@ class Finder:
 
 
 async def _within(seconds: float, work: Coroutine[object, object, object]) -> bool:
-    """Whether `work` finished in time; if not it is cancelled."""
+    """Return whether `work` finished in time; cancel it if not."""
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))

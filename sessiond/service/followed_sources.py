@@ -1,4 +1,4 @@
-"""What a follower asks the service to do: import a file, find files that are behind, note files that are gone."""
+"""The work that a follower asks of the service: import a file, find files that are behind, note files that are gone."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FollowedSources:
         return result
 
     async def _read_on(self, path: str, tool: str) -> ReadOn | None:
-        """As `read_on`, and None if that fails: reading the whole says why."""
+        """Return what `read_on` returns, and None if that fails: reading the whole says why."""
         try:
             went_on = await read_on(self._place, self._sources, path, tool)
             if went_on is not None and went_on.newest:
@@ -105,11 +105,11 @@ class FollowedSources:
         return [one for one in warnings if one in before or (one.line is not None and one.line <= lines)]
 
     def goes_on(self, path: str) -> bool:
-        """Whether only what is new in the file will be read, whatever its size."""
+        """Return whether only what is new in the file will be read, whatever its size."""
         return path in self._sources.kept or path in self._sources.rows
 
     def read_to(self, path: str) -> int | None:
-        """How many bytes of the file need not be read again; None of a database that is read where it is."""
+        """Return how many bytes of the file need not be read again; None for a database that is read where it is."""
         return None if path in self._sources.rows else self._sources.kept.read_to(path)
 
     async def compare(self, seconds: float) -> list[str]:
@@ -139,7 +139,7 @@ class FollowedSources:
         self._seen[tool] = (max(before, newest), max(written_before, written))
 
     def doubt(self, path: str, tool: str | None) -> str | None:
-        """What showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read, or that
+        """Return what showed in a file, or in all of a tool's that were read so far, that the tool writes more than is read, or that
         a write costs a copy of the file.
         """
         found = list(self._unread.get(path, ()))

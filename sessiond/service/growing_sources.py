@@ -35,7 +35,7 @@ from sessiond.service.sources import Sources, beside_of, mark_of
 
 
 class ReadOn(NamedTuple):
-    """What came of reading a source on: the session if it has changed, the time of the newest message that is new (or ""), and lines that
+    """The outcome of reading a source on: the session if it has changed, the time of the newest message that is new (or ""), and lines that
     could not be understood.
     """
 
@@ -45,7 +45,7 @@ class ReadOn(NamedTuple):
 
 
 class _Said(msgspec.Struct):
-    """What a source says since. `info`, `last`, `fields`: as in KeptSource. `known`: the session's info, with what the end says."""
+    """The things that a source has said since. `info`, `last`, `fields`: as in KeptSource. `known`: the session's info, with what the end says."""
 
     messages: list[MessageRecord]
     info: JsonObject

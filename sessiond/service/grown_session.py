@@ -133,7 +133,7 @@ class Grown(ImportedSession):
     # Messages
 
     def _from(self, session: Session) -> int:
-        """Where the messages begin that the source may have changed: their position in the session."""
+        """Return where the messages begin that the source may have changed: their position in the session."""
         del session
         return 0
 
@@ -176,7 +176,7 @@ class Grown(ImportedSession):
         self._new, self.weight, self._revised = {}, 0, True
 
     def _wanted(self, here: list[Message]) -> tuple[int, list[JsonObject]]:
-        """How many of the session's messages remain as they are, and what follows them."""
+        """Return how many of the session's messages remain as they are, and what follows them."""
         ids = [message.id for message in here]
         order = merged_order(ids, self._order)
         lost, marks = self._lost(here)
@@ -261,7 +261,7 @@ class Grown(ImportedSession):
         await self._held.one.change(plan)
 
     async def _has_moved(self, here: JsonObject) -> bool:
-        """Whether the session's `metadata.source` names a path that its source has left."""
+        """Return whether the session's `metadata.source` names a path that its source has left."""
         path = here.get("path")
         if not isinstance(path, str) or path == self.path:
             return False

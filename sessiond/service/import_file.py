@@ -14,7 +14,7 @@ from sessiond.service.sources import Sources, beside_of
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What an import is to do. `format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left
+    """The task of an import. `format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left
     out. `followed`: nobody asked for this import, so what was deleted here does not come back.
     """
 
@@ -84,7 +84,7 @@ class ImportFile(msgspec.Struct):
             self.read_to[source_id] = self.last, one
 
     def to_go_on(self, one: ImportedSession) -> KeptSource | None:
-        """What is needed to read it on, once its session has all of it; None if it has others, or cannot be read on."""
+        """Return what is needed to read it on, once its session has all of it; None if it has others, or cannot be read on."""
         if self.growth is None or self.before_end is None or len(self.starts) != 1 or not self.found.sure:
             return None
         [start] = self.starts

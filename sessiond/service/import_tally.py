@@ -1,4 +1,4 @@
-"""What an import found and did: sessions, warnings, and a report for each tool."""
+"""Collects what an import found and did: sessions, warnings, and a report for each tool."""
 
 from __future__ import annotations
 

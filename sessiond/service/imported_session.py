@@ -45,7 +45,7 @@ SAID_FIELDS = ("name", "summary", "model", "cwd", "parent", "tags", "archived")
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of a session that a file has. `before`: what the file said of it when it was last read. `moved_from`: the
+    """The facts that are known of a session that a file has. `before`: what the file said of it when it was last read. `moved_from`: the
     file's path then, if that has changed. `removed`: a person removed the session. `removed_messages`: digests of the ids of
     messages that a person removed. `has_arrived`: it was here, from this file or another one.
     """
@@ -58,7 +58,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class ImportTarget:
-    """Where sessions arrive: a store and what belongs to it. Several may be put at a time; they are indexed one after
+    """The place where sessions arrive: a store and what belongs to it. Several may be put at a time; they are indexed one after
     another.
     """
 
@@ -85,7 +85,7 @@ class ImportTarget:
         return Known(before, moved_from, found.removed, found.removed_messages, has_arrived)
 
     async def has(self, local_id: str) -> bool:
-        """Whether the session exists, as far as that is known without reading it."""
+        """Return whether the session exists, as far as that is known without reading it."""
         return (
             self.open_sessions.peek(self.wire_id(local_id)) is not None or await self.store.look(local_id) is not None
         )
@@ -181,7 +181,7 @@ class PinnedSession:
 
 
 class ImportedSession:
-    """What all kinds have in common. `known`: what is known of it from before. `followed`: nobody asked for this.
+    """The part that all kinds of imported sessions have in common. `known`: what is known of it from before. `followed`: nobody asked for this.
     `added`: how many messages are, or would be, new. `ended`: the source was read to its end.
     """
 
@@ -282,7 +282,7 @@ class New(ImportedSession):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was said in it: tools begin a file for every window that is opened."""
+        """True if nothing was said in it: tools begin a file for every window that is opened."""
         return not self.added
 
     def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
@@ -407,7 +407,7 @@ def learn(info: JsonObject, fields: JsonObject) -> None:
 
 
 def fields_said(info: JsonObject) -> dict[str, bytes]:
-    """What the source says of the session, as in `SourceDigest.fields`."""
+    """Return what the source says of the session, as in `SourceDigest.fields`."""
     metadata = {key: value for key, value in mapped(info.get("metadata")).items() if key != "source"}
     return digests({key: info.get(key) for key in (*SAID_FIELDS, "updatedAt")}) | digests(metadata, "metadata.")
 

@@ -1,4 +1,4 @@
-"""What the index keeps about a session as a whole."""
+"""The facts that the index keeps about a session as a whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Owners(Protocol):
 
 
 class UnindexedSession:
-    """What the index does not know yet about one session."""
+    """The part of one session that the index does not know yet."""
 
     __slots__ = ("drop_after", "messages", "notes", "one", "session")
 
@@ -47,20 +47,20 @@ class UnindexedSession:
 
 
 def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:
-    """What the index keeps about a session as a whole."""
+    """Return what the index keeps about a session as a whole."""
     head = bare(store, session.info(join_wire_id(store.name, session.local_id)))
     return msgspec.structs.replace(head, fingerprint=fingerprint)
 
 
 def bare(store: Store, info: SessionInfo) -> IndexedInfo:
-    """What lists show of a session. `info` has its id on the wire."""
+    """Return what lists show of a session. `info` has its id on the wire."""
     known: JsonObject = msgspec.structs.asdict(info)
     path = writable(store.file_path(split_wire_id(info.session_id)[1]))
     return IndexedInfo(**known, store=store.name, format=store.format, path=path)
 
 
 def lacking(wire_ids: Sequence[str]) -> str | None:
-    """Which sessions have something that cannot be indexed; None if none has."""
+    """Say which sessions have something that cannot be indexed; None if none has."""
     if not wire_ids:
         return None
     shown = ", ".join(wire_ids[:_NAMED])

@@ -1,4 +1,4 @@
-"""What is in the queue of an open session: jobs, and places that are reserved."""
+"""The contents of the queue of an open session: jobs, and places that are reserved."""
 
 from __future__ import annotations
 

@@ -49,12 +49,12 @@ class KeptSources:
         return path in self._kept
 
     def read_to(self, path: str) -> int:
-        """How many bytes of the source were read and need not be read again: 0 if it is not kept."""
+        """Return how many bytes of the source were read and need not be read again: 0 if it is not kept."""
         kept, _ = self._kept.get(path, (None, 0))
         return 0 if kept is None else kept.growth.read_to
 
     def lines(self, path: str) -> int:
-        """How many whole lines of the source were read: 0 if it is not kept."""
+        """Return how many whole lines of the source were read: 0 if it is not kept."""
         kept, _ = self._kept.get(path, (None, 0))
         return 0 if kept is None else kept.growth.lines
 
@@ -73,7 +73,7 @@ class KeptSources:
 
     @property
     def unchecked(self) -> bool:
-        """Whether there is anything to compare."""
+        """True if there is anything to compare."""
         return any(kept.growth.unchecked for kept, _ in self._kept.values())
 
     def compare(self, seconds: float) -> list[str]:

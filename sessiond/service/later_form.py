@@ -1,4 +1,4 @@
-"""What a source's later form of a message may do to ours, so that no word is lost that was once here. Pure.
+"""Decides what a source's later form of a message may do to ours, so that no word is lost that was once here. Pure.
 
     it has every word of ours, in order   ours is replaced: the tool completed it, or wrote it in another shape
     it has only some words of ours        ours stays, with `metadata.shortened`: the tool blanked it, or cut it short
@@ -36,7 +36,7 @@ class _Word(NamedTuple):
 
 
 class Later(enum.Enum):
-    """What a later form says of what ours says."""
+    """The part of what ours says that a later form says."""
 
     ALL = "all of it"
     LESS = "only a part of it"
@@ -82,7 +82,7 @@ def _all_in_order(some: Sequence[list[_Word]], many: Sequence[list[_Word]]) -> b
 
 
 def _in_order(some: Sequence[_Word], many: Sequence[_Word]) -> bool:
-    """Whether `some` can be had from `many` by leaving words out, or letters at the end of those that may have been cut off."""
+    """Return whether `some` can be had from `many` by leaving words out, or letters at the end of those that may have been cut off."""
     there = iter(many)
     return all(
         any(other.letters == letters or (may_be_cut and other.letters.startswith(letters)) for other in there)
@@ -91,7 +91,7 @@ def _in_order(some: Sequence[_Word], many: Sequence[_Word]) -> bool:
 
 
 def _words(wire: Mapping[str, Json]) -> tuple[list[_Word], list[_Word], list[_Word]]:
-    """Of the text, the thinking, and the calls."""
+    """Return the words of the text, of the thinking, and of the calls."""
     calls: list[_Word] = []
     given = wire.get("toolCalls")
     for call in given if isinstance(given, list) else []:

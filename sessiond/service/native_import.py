@@ -185,7 +185,7 @@ class NativeIntake:
             held.let_go()
 
     async def _is_deleted(self, local_id: str) -> bool:
-        """Whether somebody deleted it here."""
+        """Return whether somebody deleted the session here."""
         store = self._place.store
         return any(
             one.reason == "deleted" and split_wire_id(one.info.session_id)[1] == local_id for one in await store.trash()
@@ -217,7 +217,7 @@ def _read(path: str, size: int = -1) -> bytes:
 
 
 def _holds_several(path: str) -> bool:
-    """Whether a file is an export of more than one session. False if it cannot be read."""
+    """Return whether a file is an export of more than one session. False if it cannot be read."""
     try:
         with closing(sections(path, open_source)) as found:
             return sum(1 for _ in islice(found, 2)) > 1

@@ -64,7 +64,7 @@ _OVERTAKEN = 64
 
 
 class Neighbours(Protocol):
-    """What an open session needs from its surroundings, and what it tells them."""
+    """The things that an open session needs from its surroundings, and what it tells them."""
 
     limits: Limits
 

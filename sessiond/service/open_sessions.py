@@ -103,7 +103,7 @@ class OpenSessions:
 
     @property
     def attended(self) -> int:
-        """How many sessions are open for a client."""
+        """The number of sessions that are open for a client."""
         return len(self._open)
 
     def now(self) -> str:
@@ -363,7 +363,7 @@ class OpenSessions:
                 await self.autosave.save(one)
 
     async def _left(self, one: OpenSession, peer: Peer) -> bool:
-        """Whether the peer was the last to leave, so that the session must be saved. Errors as in `leave`."""
+        """Let the peer leave, and return whether it was the last, so that the session must be saved. Errors as in `leave`."""
         with one.in_use():
             try:
                 await one.leave(peer)

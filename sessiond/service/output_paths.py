@@ -1,4 +1,4 @@
-"""Where a client may let the daemon write: nowhere in the daemon's own folders and stores."""
+"""Says where a client may let the daemon write: nowhere in the daemon's own folders and stores."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def newest_notes(notes: list[Note], count: int | None) -> list[Note]:
 def opening(
     session: Session, *, last: int | None, since: int | None, limits: Limits
 ) -> tuple[list[Message], bool, list[Change] | None]:
-    """What a client gets when it opens a session: messages, whether there are more of them, and all changes after `since` if
+    """Return what a client gets when it opens a session: messages, whether there are more of them, and all changes after `since` if
     they are known.
     """
     if since is None:
@@ -67,7 +67,7 @@ def following(
 
 
 def _within(messages: Iterable[Message], limit: int) -> int:
-    """How many fit; at least one, so that paging always advances."""
+    """Return how many messages fit; at least one, so that paging always advances."""
     used = kept = 0
     for message in messages:
         used += _size(message)

@@ -342,7 +342,7 @@ def _starts_with(kept: object, sent: object) -> bool:
 
 
 def _joined(before: Finished | None, change: Finished) -> Finished:
-    """What both of them say about the message."""
+    """Return what both of them say about the message."""
     if before is None:
         return change
     metadata = (
@@ -355,7 +355,7 @@ def _joined(before: Finished | None, change: Finished) -> Finished:
 def _includes(
     message: Message, finished: Finished | None, metadata: JsonObject | None, tool_calls: list[object] | None
 ) -> bool:
-    """Whether the message says all this already. `finished`: what the draft did to it."""
+    """Return whether the message says all this already. `finished`: what the draft did to it."""
     has = {**message.metadata, **(finished.metadata or {})} if finished else message.metadata
     calls = finished.tool_calls if finished and finished.tool_calls is not None else message.rest.get("toolCalls")
     same = all(key in has and same_json(value, has[key]) for key, value in (metadata or {}).items())

@@ -1,4 +1,4 @@
-"""What is shown of a session, small enough for a response.
+"""The part of a session that is shown, small enough for a response.
 
 Nothing that a client wrote is ever too large (`size_limits.py`). Other content may be: an edited file, an adopted folder, an
 import, data of an older sessiond. Then what does not fit is left out, and the response says so: `cut` in the info of a
@@ -104,7 +104,7 @@ def info(shown: SessionInfo, most: int) -> SessionInfo:
 
 
 def message(one: Message, most: int) -> ShownMessage:
-    """As on the wire, with its text cut and the rest left out if it has more than `most` bytes."""
+    """Return the message as on the wire, with its text cut and the rest left out if it has more than `most` bytes."""
     if message_bytes(one) <= most or (size := json_bytes(one.wire())) <= most:
         return one.wire()
     content = one.content[: max(most // 8, 1)] if isinstance(one.content, str) else []
@@ -119,7 +119,7 @@ def messages(found: Iterable[Message], limits: Limits) -> list[ShownMessage]:
 
 
 class Head:
-    """What accompanies the messages when a session is opened."""
+    """Everything that accompanies the messages when a session is opened."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Head:
 
 
 def _first(warnings: list[FileWarning], most: int) -> list[FileWarning]:
-    """As many as fit, and a last one that counts the rest."""
+    """Return as many warnings as fit, and a last one that counts the rest."""
     if json_bytes(warnings) <= most:
         return warnings
     kept: list[FileWarning] = []
@@ -225,7 +225,7 @@ def changes(wires: list[ShownChange], most: int) -> list[ShownChange] | None:
 
 
 def by_bytes(wires: Sequence[object], most: int) -> int:
-    """How many of them a page has; at least one, so that paging always advances."""
+    """Return how many of them a page has; at least one, so that paging always advances."""
     size = 0
     for count, wire in enumerate(wires):
         size += json_bytes(wire) + 1

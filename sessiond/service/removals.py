@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """What is needed of an open session."""
+    """The part of an open session that is needed here."""
 
     wire_id: str
 
@@ -90,7 +90,7 @@ class Removals:
             await self._ledger.close()
 
     async def _is_there(self) -> bool:
-        """Whether anything was ever imported."""
+        """Return whether anything was ever imported."""
         if self._ledger is not None or self._path is None:
             return self._ledger is not None
         return await asyncio.to_thread(os.path.exists, self._path)

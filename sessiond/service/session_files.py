@@ -54,7 +54,7 @@ class SessionFiles(Actor):
 
     @property
     def dirty(self) -> bool:
-        """Whether the session file is behind."""
+        """True if the session file is behind."""
         return self.stored.dirty
 
     @property
@@ -128,7 +128,7 @@ class SessionFiles(Actor):
         return saved
 
     async def save_alone(self) -> SavedSession | None:
-        """As `save`, for a job that runs alone."""
+        """Save the session as `save` does, for a job that runs alone."""
         for _ in range(_ATTEMPTS):
             await self.need(whole=True)
             try:

@@ -57,7 +57,7 @@ _FINISHED = ("done", "interrupted", "error")
 
 
 class SessionsStatus(NamedTuple):
-    """What `daemon/status` says about sessions."""
+    """The part of `daemon/status` about sessions."""
 
     stores: list[StoreStatus]
     attended: int
@@ -143,7 +143,7 @@ class Service:
         )
 
     async def reindex(self) -> dict[str, str | None]:
-        """As `index_again`."""
+        """Try again what could not be indexed, and return what `index_again` returns."""
         from sessiond.service.reindexing import index_again  # rare, and a start is faster
 
         return await index_again(self.catalog, self.stores)
@@ -515,5 +515,5 @@ class Service:
 
 
 def _cleared(field: str) -> Json:
-    """What a null sets a field of a session to."""
+    """Return what a null sets a field of a session to."""
     return {"tags": [], "metadata": {}, "archived": False}.get(field)

@@ -1,4 +1,4 @@
-"""What the sources of imported sessions said when they were last read, and what people removed of it: digests, never words.
+"""A record of what the sources of imported sessions said when they were last read, and of what people removed of it: digests, never words.
 
 With it an import tells what the source changed from what was changed here, and what the source has lost from what it never
 had; and a follower tells what a person removed here from what never came. There are three kinds of knowledge:
@@ -81,7 +81,7 @@ class SourceLedger:
         return Recalled(by_path, found.removed or WHOLE in removed, found.removed_messages | (removed - {WHOLE}))
 
     async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
-        """What `path` said of the session; None if it was not read yet. Unavailable."""
+        """Return what `path` said of the session; None if it was not read yet. Unavailable."""
         key = (store, local_id, path)
         if key in self._digests:
             digest = self._digests[key]

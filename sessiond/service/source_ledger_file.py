@@ -63,7 +63,7 @@ class FileRead(msgspec.Struct, frozen=True):
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """What is known of a session. `by_path`: what each file said of it. `removed`: a person removed it here.
+    """The facts that are known of a session. `by_path`: what each file said of it. `removed`: a person removed it here.
     `removed_messages`: digests of the ids of messages that a person removed.
     """
 
@@ -73,7 +73,7 @@ class Recalled(msgspec.Struct, frozen=True):
 
 
 class Entries(msgspec.Struct):
-    """What is to be written in one transaction. A digest None: to be forgotten. What it says since is in `grown`."""
+    """The entries that are to be written in one transaction. A digest None: to be forgotten. What it says since is in `grown`."""
 
     digests: Mapping[DigestKey, SourceDigest | None] = {}
     grown: Mapping[DigestKey, Sequence[SourceGrowth]] = {}

@@ -29,7 +29,7 @@ event first, and the item that says the same a few records later.
 
 
 class SourceDigest(msgspec.Struct, frozen=True):
-    """What a source said when it was last read, without a word of it.
+    """A digest of what a source said when it was last read, without a word of it.
 
     `expected` and `expected_fields` are written before the session is: what it is about to be given. If they are there, a crash
     (or several) came in between, and the session may have any of these values.
@@ -53,7 +53,7 @@ class SourceDigest(msgspec.Struct, frozen=True):
         return tuple(one for one in found if one is not None)
 
     def settled(self, message_id: str, digest: bytes) -> bool:
-        """Whether the source said the same when it was last read, and the session has it."""
+        """Return whether the source said the same when it was last read, and the session has it."""
         key = digest_of(message_id)
         return self.messages.get(key) == digest and key not in self.expected
 
@@ -113,8 +113,8 @@ class SourceDigest(msgspec.Struct, frozen=True):
 
 
 class SourceGrowth(msgspec.Struct, frozen=True, array_like=True):
-    """What a source said at its end since it was last read, as in SourceDigest. `gone`: what it no longer says. `fields` None: as
-    before. `announced`: the session is about to be given it.
+    """The things that a source has said at its end since it was last read, as in SourceDigest. `gone`: what it does not say any
+    more. `fields` None: as before. `announced`: the session is about to be given it.
     """
 
     messages: dict[bytes, bytes] = {}
@@ -133,7 +133,7 @@ def _with(expected: Mapping[K, list[bytes]], more: Mapping[K, bytes]) -> dict[K,
 
 
 def digest_of_message(wire: JsonObject, *, timed: bool = True) -> bytes:
-    """As `MessageRecord.digest`. `timed` False: as if the source gave it no time."""
+    """Return the digest of a message, as `MessageRecord.digest`. `timed` False: as if the source gave it no time."""
     return digest_of({key: value for key, value in wire.items() if key != "id" and (timed or key != "timestamp")})
 
 
@@ -163,7 +163,7 @@ def unmarked(wire: JsonObject) -> JsonObject:
 
 
 def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: Collection[bytes]) -> bool:
-    """Whether the source's version of a message replaces ours. `before`: the digests of what the source said earlier.
+    """Return whether the source's version of a message replaces ours. `before`: the digests of what the source said earlier.
 
     It does if nobody changed ours since the source said it. Where that is unknown, it does if it has every word of ours; what
     a source said before it said less of it is known by its mark. (How it replaces it: `later_form`.)
@@ -234,13 +234,13 @@ def _next_new(following: Sequence[str], new: Mapping[str, JsonObject], kept: Col
 
 
 def _is_repeated(following: Sequence[str], new: Mapping[str, JsonObject], ours: JsonObject) -> bool:
-    """Whether a new message among those that follow says the same in the same words."""
+    """Return whether a new message among those that follow says the same in the same words."""
     many = (new[one] for one in following if one in new)
     return any(_is_later(theirs, ours) and _same_words(theirs, ours) for theirs in many)
 
 
 def _is_later(theirs: JsonObject | None, ours: JsonObject) -> bool:
-    """Whether a message begins with every word of one with another id, and has its calls."""
+    """Return whether a message begins with every word of one with another id, and has its calls."""
     return (
         theirs is not None
         and theirs.get("role") == ours.get("role")
@@ -290,7 +290,7 @@ def _metadata(wire: Mapping[str, Json]) -> JsonObject:
 
 
 def _says_all_of(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> bool:
-    """Whether theirs may be a later version of ours that lacks none of its words."""
+    """Return whether theirs may be a later version of ours that lacks none of its words."""
     return (
         theirs.get("role") == ours.get("role")
         and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))

@@ -1,4 +1,4 @@
-"""Which files of other tools were already read to their end, and in which version.
+"""Knows which files of other tools were already read to their end, and in which version.
 
 A file that did not change since costs only a check of its size and time. The knowledge comes from the sessions' own metadata,
 from the ledger, and from what this daemon read since it started; where something is missing, a file is read once more than
@@ -116,7 +116,7 @@ class Sources:
             known.mark = source["fingerprint"]
 
     async def unchanged(self, path: str, tool: str | None, mark: str, *, followed: bool = False) -> int | None:
-        """How many sessions of a file are here, if it was read to its end in this version; None if it must be read.
+        """Return how many sessions of a file are here, if it was read to its end in this version; None if it must be read.
 
         A session that is no longer here does not keep its file from being read, unless the file is `followed`.
         """
@@ -170,7 +170,7 @@ class Sources:
         self._known[path] = _Known(tool, mark, set(local_ids))
 
     def was_read(self, path: str, tool: str, mark: str, local_ids: Iterable[str]) -> None:
-        """As `remember`, and so that the next daemon knows."""
+        """Note, for the next daemon too, that the file was read to its end in this version."""
         self.remember(path, tool, mark, local_ids)
         self._ledger.read_to_end(self._store.name, path, tool, mark)
 
@@ -184,7 +184,7 @@ def size_of(path: str | SkippedLine) -> int:
 
 
 def changed_at(path: str) -> str:
-    """When a file, or the log next to a database, was last written, RFC 3339; in the future if that is unknown."""
+    """Return when a file, or the log next to a database, was last written, RFC 3339; in the future if that is unknown."""
     try:
         times = [os.stat(one).st_mtime_ns for one in (path, path + "-wal") if one == path or os.path.exists(one)]
         return timestamp(max(times) // 1_000_000)

@@ -1,4 +1,4 @@
-"""Which connections have which session open, and how they hear of changes.
+"""Knows which connections have which session open, and tells them of changes.
 
 A connection that reads too slowly loses notifications rather than slowing others down; once it has drained it is told to
 resync, and after the seq in that notification everything is contiguous again.
@@ -94,7 +94,7 @@ class Subscribers:
         return peer.id in self._attached
 
     def beside(self, origin: Peer | None) -> bool:
-        """Whether anyone except the origin has it open."""
+        """Return whether anyone except the origin has it open."""
         return len(self._attached) > (1 if origin is not None and origin in self else 0)
 
     def attach(self, peer: Peer, seq: int, *, answers: bool = False) -> None:
@@ -116,7 +116,7 @@ class Subscribers:
         return bool(answering)
 
     def ask_again(self, unanswered: Iterable[str]) -> None:
-        """Of these messages, those that were asked of a peer that has left. Somebody has come who answers."""
+        """Ask again those of these messages that were asked of a peer that has left. Somebody has come who answers."""
         for message_id in unanswered:
             left = self._asked.get(message_id)
             if left is not None and (left not in self._attached or self._attached[left].peer.closed):

@@ -269,7 +269,7 @@ def _cut_to(fork: Session, seq: int, now: str) -> None:
 
 
 def _holds(copy: Session, original: Session) -> bool:
-    """Whether everything of `original` is in `copy`. It may have more notes: some folders share theirs among their sessions."""
+    """Return whether everything of `original` is in `copy`. It may have more notes: some folders share theirs among their sessions."""
     notes = {note.id: note for note in copy.notes}
     found = [notes.get(note.id) for note in original.notes]
     rest = copy.snapshot()
@@ -301,7 +301,7 @@ def _place_of(path: str) -> str:
 
 
 def checked_since(since: str | None) -> str | None:
-    """As times are written here. InvalidParams."""
+    """Return the time as times are written here. InvalidParams."""
     try:
         return None if since is None else strict_timestamp(since)
     except (ValueError, OverflowError) as error:

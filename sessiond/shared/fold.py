@@ -72,7 +72,7 @@ def take_authors(session: Session, made: Session) -> None:
 
 
 def first_of(waiting: list[Waiting]) -> list[Waiting]:
-    """As many of the first as one transaction takes."""
+    """Return as many of the first operations as one transaction takes."""
     size = 0
     for place, one in enumerate(waiting):
         size += len(one.body)

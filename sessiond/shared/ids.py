@@ -29,7 +29,7 @@ def reused(operations: Sequence[Waiting], rows: Sequence[Ordered]) -> list[Waiti
 def with_free_ids(
     waiting: Sequence[Waiting], rows: Sequence[Ordered], confirmed: Session
 ) -> tuple[list[Waiting], list[Waiting], list[Waiting]]:
-    """What still waits when `rows` are there already, what is a retry of one of them, and which of the first have another id
+    """Return what still waits when `rows` are there already, what is a retry of one of them, and which of the first have another id
     now. `confirmed`: what `rows` make; if a message was cut off there, the same words are new ones. Where a message gets another
     id, a name of a machine is a part of it, so no other machine makes it.
     """
@@ -56,7 +56,7 @@ def with_free_ids(
 
 
 def clash(waiting: Sequence[Waiting], confirmed: Session) -> bool:
-    """Whether one that has an id of its own names a message that somebody else has made meanwhile: the hub would take it."""
+    """Return whether one that has an id of its own names a message that somebody else has made meanwhile: the hub would take it."""
     return any(
         one.id is not None and _MARK in one.id and "id" in _opened(one)[1] and _is_live(confirmed, one)
         for one in waiting

@@ -1,4 +1,4 @@
-"""What the folder of a shared store takes for the journal: the ledger has everything already, so there is nothing to do."""
+"""A stand-in that the folder of a shared store takes for the journal: the ledger has everything already, so there is nothing to do."""
 
 from __future__ import annotations
 

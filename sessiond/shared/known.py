@@ -1,4 +1,4 @@
-"""What a machine knows of one shared session at the moment: the state that `SharedSession` changes, and what is read off it."""
+"""The knowledge that a machine has of one shared session at the moment: the state that `SharedSession` changes, and what is read off it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class KnownSession:
 
     @property
     def _to_merge(self) -> bool:
-        """Whether the ledger has more from the hub, or the hub may take what waits."""
+        """True if the ledger has more from the hub, or the hub may take what waits."""
         if not self._loaded:
             return False
         known = self._ledger.head(self.local_id)

@@ -1,4 +1,4 @@
-"""What a machine knows of a shared store: every operation that the hub has ordered, and those that wait for it. In SQLite.
+"""The ledger of what a machine knows of a shared store: every operation that the hub has ordered, and those that wait for it. In SQLite.
 
 The files of the sessions are a rendering of the ledger: a file that is missing, cut short or edited is written again from here.
 What waits is the only copy of something that was acknowledged, so it is synced before `queue` returns. All else is on the hub
@@ -179,7 +179,7 @@ class Ledger(ListedSessions, ParkedOperations):
         return done
 
     def _write_later(self, session: str, work: Callable[[], None]) -> None:
-        """As `_write`, but nobody waits for it; it is carried out even if others must be carried out before it."""
+        """Do the same as `_write`, but nobody waits for it; it is carried out even if others must be carried out before it."""
 
         def write() -> None:
             self._late.append((session, work))
@@ -267,7 +267,7 @@ class Ledger(ListedSessions, ParkedOperations):
         )
 
     async def operations(self, session: str, after: int) -> list[Ordered]:
-        """What the hub has ordered after a number. Unavailable."""
+        """Return what the hub has ordered after a number. Unavailable."""
         return await self._read(session, lambda: self._rows("operation", session, after))
 
     def _rows(self, table: str, session: str, after: int) -> list[Ordered]:
@@ -509,7 +509,7 @@ class Ledger(ListedSessions, ParkedOperations):
         self.member = "".join(name for (name,) in db.execute("SELECT name FROM member"))
 
     def _rename(self, db: sqlite3.Connection) -> None:
-        """What waits since an earlier life gets a name of this one too."""
+        """Give what waits since an earlier life a name of this one too."""
         for place, names in list(db.execute("SELECT place, names FROM waiting ORDER BY place")):
             given = [*msgspec.json.decode(names), self.name()]
             db.execute("UPDATE waiting SET names = ? WHERE place = ?", (msgspec.json.encode(given), place))

@@ -51,13 +51,13 @@ def prepare(db: sqlite3.Connection) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """What is committed at this moment, through a connection of its own: whoever writes does not wait for it."""
+    """Copy what is committed at this moment, through a connection of its own: whoever writes does not wait for it."""
     with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as db:
         db.execute("VACUUM INTO ?", (target,))
 
 
 def count_waiting(path: str) -> int:
-    """How many operations wait in a copy of a ledger, after a check of the whole file. Nothing is written.
+    """Count the operations that wait in a copy of a ledger, after a check of the whole file. Nothing is written.
 
     ValueError: it is damaged, or is not a ledger.
     """

@@ -79,7 +79,7 @@ class ParkedOperations(ABC):
         await self._write(lambda: None)
 
     def _names_again(self, session: str) -> list[Name]:
-        """What is parked waits again from now on, under these names as well. `_unpark` has to follow."""
+        """Let what is parked wait again from now on, and return the names under which it waits as well. `_unpark` has to follow."""
         count = self.parked.pop(session, 0)
         if count:
             self._count(session, count)

@@ -140,7 +140,7 @@ class HubLink:
         return HubStatus(state, since, pending, self.lag(), problem)
 
     def gathers(self, local_id: str, *, is_so: bool) -> None:
-        """Whether text of this session is gathered, of which the ledger has one operation."""
+        """Note whether text of this session is gathered, of which the ledger has one operation."""
         if is_so:
             self._gathering.add(local_id)
         elif local_id in self._gathering:
@@ -153,7 +153,7 @@ class HubLink:
             self._heads[local_id] = head
 
     def lag(self) -> int:
-        """How many operations are on the hub and not here, as far as is known, and will be fetched: not those of sessions that are
+        """Return how many operations are on the hub and not here, as far as is known, and will be fetched: not those of sessions that are
         only listed, unless this machine mirrors them.
         """
         lacks = {one: head - self.ledger.head(one).number for one, head in self._heads.items()}
@@ -181,7 +181,7 @@ class HubLink:
         return await self._ask(local_id, asyncio.create_task(call) if self.sealed else call)
 
     async def erase(self, local_id: str, number: int, digest: bytes, mark: Waiting) -> Pushed:
-        """As `push`. Unauthorized: this member may not erase."""
+        """Erase the session on the hub. Errors as in `push`. Unauthorized: this member may not erase."""
         operation = Operation(mark.names[-1][1], mark.kind, mark.id, mark.body)
         call = self.hub.erase(Push(local_id, number, digest, [operation]))
         return await self._ask(local_id, asyncio.create_task(call))

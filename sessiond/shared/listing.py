@@ -1,4 +1,4 @@
-"""What the hub keeps of each session for lists, so that a machine that has none of its operations lists it at once.
+"""The entry that the hub keeps of each session for lists, so that a machine that has none of its operations lists it at once.
 
 It is a SessionInfo as JSON, without id and seq. A session in the trash has `{"deleted": true}`. Long values are left out: they come
 with the operations.
@@ -26,7 +26,7 @@ ready(SessionInfo)
 
 
 def listing_after(session: Session, changes: Iterable[Change]) -> bytes:
-    """What lists show of a session after `changes`, which it does not have yet."""
+    """Return what lists show of a session after `changes`, which it does not have yet."""
     wire: JsonObject = msgspec.to_builtins(session.info())
     for change in changes:
         match change:

@@ -14,7 +14,7 @@ class Timer(Protocol):
 
 
 class Known(NamedTuple):
-    """What is news if it changes: a HubStatus without its lag."""
+    """The facts that are news if they change: a HubStatus without its lag."""
 
     state: Literal["online", "offline"]
     since: str

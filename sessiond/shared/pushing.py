@@ -1,4 +1,4 @@
-"""What one session of a shared store sends to the hub, and what it makes of the answer."""
+"""Pushes one session of a shared store to the hub, and says what it makes of the answer."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class PushingSession(KnownSession):
         return rows
 
     async def _confirm(self, operations: list[Waiting], rows: list[Ordered]) -> bool:
-        """What was pushed (new, or the first of what waits) is on the hub. False: not on top of what is known; it has to be
+        """Note that what was pushed (new, or the first of what waits) is on the hub. False: not on top of what is known; it has to be
         fetched.
         """
         if [row.number for row in rows] != [self._number + place for place in range(1, len(operations) + 1)]:

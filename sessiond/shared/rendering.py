@@ -50,7 +50,7 @@ class Rendering:
         return session
 
     async def _is_ours(self, rows: Sequence[Ordered]) -> bool:
-        """Whether the file says what the session was at some time: a save was not noted, or the ledger was lost."""
+        """Return whether the file says what the session was at some time: a save was not noted, or the ledger was lost."""
         try:
             session = await self._files.read(whole=True)
         except (SessionNotFound, BadFile):

@@ -51,7 +51,7 @@ class SharedStore:
             self._emit(Arrived(list(local_ids)))
 
     async def taken_in(self, local_id: str) -> None:
-        """As `arrived`, until its owner knows it, or could not read it."""
+        """Tell the session's owner that the ledger has more of it, and wait until it knows that, or could not read it."""
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._emit(Arrived([local_id], partial(_settle, taken)))
         await taken

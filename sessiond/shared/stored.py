@@ -216,7 +216,7 @@ class SharedSession(PushingSession):
         await self._gone(shown, erased=False)
 
     async def _drop_waiting(self, *, erased: bool) -> None:
-        """What waits is in the trash, and waits again if somebody restores the session."""
+        """Leave what waits to the trash; it waits again if somebody restores the session."""
         if self._waiting:
             log.warning("store %s: %s was deleted elsewhere", self._link.name, self.local_id)
             waiting, self._waiting = self._waiting, []

@@ -33,7 +33,7 @@ class StreamedSession(SharedSession):
 
     @property
     def _operation(self) -> Waiting | None:
-        """What is gathered, as it is in the ledger."""
+        """The operation that is gathered, as it is in the ledger."""
         return self._kept
 
     @_operation.setter

@@ -122,7 +122,7 @@ class Synchroniser:
             self._again.discard(local_id)
 
     async def _changed_again(self, local_id: str) -> bool:
-        """Whether there were hints since the last fetch. One fetch brings all that came in a pause, and indexes the session once."""
+        """Return whether there were hints since the last fetch. One fetch brings all that came in a pause, and indexes the session once."""
         if not self._store.attended(local_id):
             await asyncio.sleep(HUB_PAUSE_S)
         found = local_id in self._again
@@ -176,7 +176,7 @@ class Synchroniser:
         return (known.number, known.digest) != (head.head, head.digest)
 
     async def _settle(self, local_id: str, head: Head | None) -> None:
-        """As `_agree`; a session that cannot be settled does not hold up the others. Unavailable."""
+        """Do the same as `_agree`; a session that cannot be settled does not hold up the others. Unavailable."""
         try:
             await self._agree(local_id, head)
         except Unavailable:
@@ -197,7 +197,7 @@ class Synchroniser:
         self._store.arrived([local_id])
 
     async def _step(self, local_id: str, head: Head | None) -> bool:
-        """Whether both have the same now."""
+        """Fetch what is missing here, or give back what is missing on the hub. Return whether both have the same now."""
         known = self._ledger.head(local_id)
         number, digest = (NOTHING, seed(local_id)) if head is None else (head.head, head.digest)
         if number > known.number and not await self._link.extend(local_id):

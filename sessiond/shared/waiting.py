@@ -24,11 +24,11 @@ class Waiting(msgspec.Struct, frozen=True):
     author: str = ""
 
     def ordered(self, number: int, author: str | None = None) -> Ordered:
-        """As the hub will have it, except for when it came. `author`: if it is known better now."""
+        """Return the operation as the hub will have it, except for when it came. `author`: if it is known better now."""
         replica, index = self.names[-1]
         by = self.author if author is None else author
         return Ordered(number, replica, index, self.kind, self.id, by, None, 0, self.body)
 
     def is_signed_as(self, row: Ordered) -> bool:
-        """Whether it was shown under the author that the hub has noted. Only a message shows one."""
+        """Return whether it was shown under the author that the hub has noted. Only a message shows one."""
         return self.kind != "appended" or self.author == row.author

@@ -74,7 +74,7 @@ class Receiving:
             self._files.fs.remove(self._temporary)
 
     def messages(self) -> Iterator[list[Message]]:
-        """What was written, read back a part at a time. OSError; ValueError if the file was changed since."""
+        """Read back what was written, a part at a time. OSError; ValueError if the file was changed since."""
         offset, rest = 0, b""
         while chunk := self._files.fs.read(self.path, offset, _READ_BYTES):
             offset += len(chunk)

@@ -1,4 +1,4 @@
-"""What the sessions of one folder store share: its files, its trash, the journal, and threads for waiting for the disk."""
+"""The things that the sessions of one folder store share: its files, its trash, the journal, and threads for waiting for the disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Run(Protocol):
 
 
 class Journal(Protocol):
-    """What a folder store needs of the journal; `journal.writer.JournalWriter` implements it."""
+    """The part of the journal that a folder store needs; `journal.writer.JournalWriter` implements it."""
 
     def check(self) -> None:
         """ReadOnly if the disk failed: nothing may be acknowledged from then on, even what does not need the journal."""

@@ -16,12 +16,12 @@ SEARCHED_BYTES = 4 * MIB
 
 
 def written_since(main: Print, side: Print | None) -> bool:
-    """Whether another program wrote the main file after our last save, by its time."""
+    """Return whether another program wrote the main file after our last save, by its time."""
     return side is None or main[2] - side[2] > _SAVE_NS
 
 
 def apart(main: Print, side: Print | None) -> bool:
-    """Whether the two files cannot be from one save of ours, by their times."""
+    """Return whether the two files cannot be from one save of ours, by their times."""
     return side is None or abs(main[2] - side[2]) > _SAVE_NS
 
 

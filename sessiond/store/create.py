@@ -37,7 +37,7 @@ async def make(session: Session, fmt: Format, files: StoreFiles, run: Run, limit
 
 
 def left_beside(files: StoreFiles, local_id: str) -> Session | None:
-    """What the sidecar still has of an earlier session whose own file was removed while no daemon ran. None: nothing."""
+    """Return what the sidecar still has of an earlier session whose own file was removed while no daemon ran. None: nothing."""
     if files.print_of(files.format.main_path(local_id)) is not None:
         return None
     side, _ = decode_sidecar("", files.read(local_id).files.get(sidecar_path(local_id)))

@@ -1,4 +1,4 @@
-"""What is known about one session's files between two calls of its store."""
+"""The knowledge about one session's files between two calls of its store."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class StoreFiles:
         """Displaced versions that the disk did not let us remove, by the file that they were."""
 
     def reachable(self) -> bool:
-        """Whether the folder exists and is the right one. An unmounted disk leaves an empty folder: nothing in it was
+        """Return whether the folder exists and is the right one. An unmounted disk leaves an empty folder: nothing in it was
         deleted.
         """
         try:
@@ -169,7 +169,7 @@ class StoreFiles:
                 raise linked(path)
 
     def _target(self, relative: str, there: Print | None) -> str:
-        """Where to write a file whose version is `there`: at a link's target if that is the user's own file. BadFile;
+        """Return where to write a file whose version is `there`: at a link's target if that is the user's own file. BadFile;
         OutsideChange for a new link, so that no file is created at its target.
         """
         self._check_way(relative)
@@ -207,7 +207,7 @@ class StoreFiles:
         return snapshot
 
     def read_end(self, local_id: str, least: int, count: int) -> tuple[FilesSnapshot, bytes] | None:
-        """As one version: all files of a session except the main one, and its last `count` bytes. None if it has fewer than
+        """Read, as one version, all files of a session except the main one, and the last `count` bytes of that. None if that has fewer than
         `least` bytes, or is being written.
         """
         main = self.format.main_path(local_id)

@@ -233,7 +233,7 @@ class FolderStore(StoreOfThisMachine):
             self._emit(Touched(frozenset(found), all_open=shared or everything, everything=everything))
 
     def holds_sessions(self, folder: str) -> bool:
-        """Whether files of sessions may be in a folder (relative), or in one that is in it."""
+        """Return whether files of sessions may be in a folder (relative), or in one that is in it."""
         return self._files.sessions_under(folder) != []
 
     def watch_changed(self, problem: str | None) -> None:

@@ -49,7 +49,7 @@ class Lost(Exception):
 
 
 class HintSource(Protocol):
-    """Where hints come from. `wait` and `close` on one thread, `wake` on any."""
+    """A source of hints. `wait` and `close` on one thread, `wake` on any."""
 
     def wait(self) -> set[str]:
         """Absolute paths that may have been written, as soon as there are some, or an empty set after a while or a `wake`.
@@ -114,7 +114,7 @@ def source_of(path: str, inner: Callable[[str], bool], links: bool = False, hidd
 
 
 def is_theirs(path: str) -> bool:
-    """Whether it is neither one of our dot-names (temporary files, displaced versions) nor under `.sessiond/`."""
+    """Return whether a path is neither one of our dot-names (temporary files, displaced versions) nor under `.sessiond/`."""
     return not path.rpartition("/")[2].startswith(".") and "/.sessiond/" not in path
 
 
@@ -193,7 +193,7 @@ class Folders:
             yield name
 
     def _is_linked(self, name: str) -> bool:
-        """Whether it is, or was, a link to a folder."""
+        """Return whether a name is, or was, that of a link to a folder."""
         return self._links and (name in self._folders.values() or os.path.isdir(posixpath.join(self._root, name)))
 
     def _add(self, folder: str, more: int) -> int:

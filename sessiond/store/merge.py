@@ -53,7 +53,7 @@ def _without_known(session: Session, change: Change) -> Change | None:
 
 
 def adds_nothing_to(earlier: Session, session: Session) -> bool:
-    """Whether `earlier`, an earlier state of `session`, has nothing that `session` lacks; messages may have grown since."""
+    """Return whether `earlier`, an earlier state of `session`, has nothing that `session` lacks; messages may have grown since."""
     same = earlier.created_at == session.created_at or len(earlier) or earlier.notes
     if not same or (earlier.summary and earlier.summary != session.summary):
         return False
@@ -72,7 +72,7 @@ def _grew_from(earlier: Message, message: Message | None) -> bool:
 
 
 def removed_messages(old: Session, new: Session) -> list[Message]:
-    """What an edit removed: messages of `old` that are missing from `new`, or that differ there now."""
+    """Return what an edit removed: messages of `old` that are missing from `new`, or that differ there now."""
     gone = []
     for message in old.messages():
         there = new.message(message.id)

@@ -48,7 +48,7 @@ class OwnWrites:
                 del self._prints[next(iter(self._prints))]
 
     def is_own(self, relative: str, look: Callable[[str], Print | None]) -> bool:
-        """Whether a file is as we last wrote it. Waits for a write that is under way; `look` returns the file's version."""
+        """Return whether a file is as we last wrote it. Waits for a write that is under way; `look` returns the file's version."""
         while True:
             with self._state:
                 if not self._state.wait_for(lambda: relative not in self._under_way, _PATIENCE_S):

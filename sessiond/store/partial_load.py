@@ -44,14 +44,14 @@ def glance_at(
 
 
 def lacks(files: StoreFiles, main: str, expected: Print | None, message_ids: Sequence[str]) -> bool:
-    """Whether a search proves that no message with one of these ids is in a file. Blocks."""
+    """Return whether a search proves that no message with one of these ids is in a file. Blocks."""
     if not (len(message_ids) <= _MOST_IDS and all(map(_PLAIN.fullmatch, message_ids))):
         return False
     return _lacks(files, main, expected, [f'"{one}"'.encode() for one in message_ids])
 
 
 def _lacks(files: StoreFiles, relative: str, expected: Print | None, needles: Sequence[bytes]) -> bool:
-    """Whether none of `needles` is in a file, and the file is the `expected` version."""
+    """Return whether none of `needles` is in a file, and the file is the `expected` version."""
     overlap = max(map(len, needles)) - 1
     offset, rest = 0, b""
     if expected is None or files.print_of(relative) != expected:

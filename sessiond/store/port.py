@@ -109,7 +109,7 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class StoreProblem(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a store cannot be reached or written."""
+    """The reason why a store cannot be reached or written."""
 
     kind: Literal["unavailable", "readOnly", "saveFailed"]
     """`saveFailed`: the save of one session failed and is tried again."""
@@ -117,7 +117,7 @@ class StoreProblem(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class HubStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a shared store knows of its hub. `since`: since when it is in this state (RFC 3339). `pending`: changes that are durable
+    """The facts that a shared store knows of its hub. `since`: since when it is in this state (RFC 3339). `pending`: changes that are durable
     here and not on the hub. `lag`: changes that are on the hub and not here, as far as is known. `problem`: why it cannot be
     reached, or what is wrong with it.
     """
@@ -161,7 +161,7 @@ class Stored(Protocol):
 
     @property
     def dirty(self) -> bool:
-        """Whether the file is behind the journal."""
+        """True if the file is behind the journal."""
 
     @property
     def size(self) -> int:
@@ -175,10 +175,10 @@ class Stored(Protocol):
 
     @property
     def provisional(self) -> int:
-        """How many of the session's last changes are durable here, and not yet where the store is shared."""
+        """The number of the session's last changes that are durable here, and not yet where the store is shared."""
 
     def waits(self, seq: int) -> bool:
-        """Whether the change that gave this seq is provisional."""
+        """Return whether the change that gave this seq is provisional."""
 
     def told(self) -> list[Change]:
         """Changes that `merge` has applied in place since the last call: those of other machines."""
@@ -191,7 +191,7 @@ class Stored(Protocol):
 
     @property
     def gathers(self) -> bool:
-        """Whether text that streams in is gathered before it is committed."""
+        """True if text that streams in is gathered before it is committed."""
 
     @property
     def gathered(self) -> Extended | None:
@@ -226,7 +226,7 @@ class Stored(Protocol):
         """Read and decode the files of a session with absent messages, while commits go on. BadFile."""
 
     async def changed(self) -> bool:
-        """Whether another program wrote the files. Returns when they have not changed for a moment."""
+        """Return whether another program wrote the files, as soon as they have not changed for a moment."""
 
     async def merge(self, session: Session) -> Session | None:
         """The session as it is now. The same object: nothing happened. None: its file was removed, and it is in the trash."""
@@ -312,11 +312,11 @@ class Store(Protocol):
 
     @property
     def unfetched(self) -> int:
-        """How many those are."""
+        """The number of sessions of which nothing is here but what lists show."""
 
     @property
     def fetching(self) -> bool:
-        """Whether they are being fetched now, so that a search will find more soon."""
+        """True while they are being fetched, so that a search will find more soon."""
 
     def recovered(self) -> list[str]:
         """Sessions with changes in the journal that nobody has taken over by `session` yet."""
@@ -332,7 +332,7 @@ class Store(Protocol):
         """One session of a scan; None if it has no file."""
 
     async def heads(self, local_ids: Sequence[str]) -> list[SessionInfo]:
-        """What lists show of sessions that are not in memory, according to their files; those that cannot be read are left
+        """Return what lists show of sessions that are not in memory, according to their files; those that cannot be read are left
         out. Provisional: nothing is merged, numbered or remembered. `session_id` is the local id.
         """
 

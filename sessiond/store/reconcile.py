@@ -202,7 +202,7 @@ class Merging:
         return left
 
     def _in_trash(self, left: Session) -> bool:
-        """Whether a crash interrupted a delete: then everything that is left is in the trash with the rest."""
+        """Return whether a crash interrupted a delete: then everything that is left is in the trash with the rest."""
         try:
             there = self._around.trash.get(self._known.local_id)[0]
         except (SessionNotFound, BadFile, OSError):
@@ -240,7 +240,7 @@ class Merging:
             del snapshot.files[main], snapshot.prints[main]
 
     def _may_be_torn(self, side: Sidecar) -> bool:
-        """Whether the journal still has what the last append wrote. Otherwise that was complete, and a file that ends within it
+        """Return whether the journal still has what the last append wrote. Otherwise that was complete, and a file that ends within it
         was edited: what is left would be in the journal no more.
         """
         return any(change.seq <= side.through for change in self._known.pending)
@@ -371,7 +371,7 @@ class Merging:
     # Merging
 
     async def changed(self) -> bool:
-        """Whether another program wrote the files. Returns when size and mtime no longer change."""
+        """Return whether another program wrote the files, as soon as size and mtime do not change any more."""
         known = self._known
         try:
             prints = await self._run(self._files.prints, known.local_id)
@@ -399,7 +399,7 @@ class Merging:
         return True
 
     def _lacks_sidecar(self, before: Mapping[str, Print]) -> bool:
-        """Whether the sidecar was removed or damaged: we have its content in memory, and rewrite it."""
+        """Return whether the sidecar was removed or damaged: we have its content in memory, and rewrite it."""
         path = sidecar_path(self._known.local_id)
         if path not in before:
             return False

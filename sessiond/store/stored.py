@@ -87,7 +87,7 @@ class StoredSession(OfThisMachine):
         return [FileWarning(self._around.files.path(p.path), p.line, p.message) for p in self._known.problems]
 
     async def exists(self) -> bool:
-        """Whether it is on the disk or in the journal; or was on the disk, and its removal is not noticed yet: what is known
+        """Return whether the session is on the disk or in the journal; or was on the disk, and its removal is not noticed yet: what is known
         of it would be lost with its id.
         """
         self._around.check_reachable(self.local_id)
@@ -384,7 +384,7 @@ class StoredSession(OfThisMachine):
         return FilesSnapshot(files, snapshot.prints)
 
     async def _kept_unread(self, snapshot: FilesSnapshot) -> bool:
-        """Whether the file was written since it was read, so it differs from the session. A copy goes into the trash."""
+        """Return whether the file was written since it was read, so that it differs from the session. A copy of it goes into the trash."""
         if snapshot.prints.get(self._main) == self._known.prints.get(self._main):
             return False
         if self._main in snapshot.files:

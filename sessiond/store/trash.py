@@ -169,7 +169,7 @@ class Trash:
         return None
 
     def _adds_nothing_to(self, trash_id: str, session: Session, files: Files, own: bytes | None = None) -> bool:
-        """Whether everything in an entry is in `session` and its `files`: then it is left from a delete that did not finish."""
+        """Return whether everything in an entry is in `session` and its `files`: then it is left from a delete that did not finish."""
         try:
             meta = self._meta(trash_id)
             if meta is None or meta.reason != "deleted":
@@ -303,7 +303,7 @@ class Trash:
 
     @_alone
     def holds(self, trash_id: str) -> bool:
-        """Whether there is an entry, readable or not."""
+        """Return whether there is an entry, readable or not."""
         return self.fs.has_name(self._path(trash_id))
 
     @_alone
@@ -368,7 +368,7 @@ class Trash:
 
     @_alone
     def holds_no_more(self, session: Session, files: Files) -> bool:
-        """Whether an entry of the session's id holds nothing that the session lacks: a delete did not finish."""
+        """Return whether an entry of the session's id holds nothing that the session lacks: a delete did not finish."""
         return self.fs.has_name(self._path(session.local_id)) and self._adds_nothing_to(
             session.local_id, session, files
         )

@@ -38,7 +38,7 @@ class Ageing:
         self._path = posixpath.join(folder, ".age.json")
 
     def now(self, now_ms: int, least: Callable[[], int]) -> int:
-        """What a look would count now, in milliseconds; `least()` if the earlier count is unknown. OSError."""
+        """Return what a look would count now, in milliseconds; `least()` if the earlier count is unknown. OSError."""
         last = self._last()
         return least() if last is None else _counted(last, now_ms)
 

@@ -130,7 +130,7 @@ class Watch:
         )
 
     async def _unless_stopped(self, work: Coroutine[object, object, None]) -> bool:
-        """Whether `work` finished before the watch was stopped. Raises what `work` raises."""
+        """Run `work` until the watch is stopped, and return whether it finished before that. Raises what `work` raises."""
         tasks = [asyncio.create_task(work), asyncio.create_task(self._stop.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

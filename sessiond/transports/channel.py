@@ -14,7 +14,7 @@ from sessiond.transports.framing import Fault
 
 
 class Channel(Protocol):
-    """What a transport provides: writing whole messages, and stopping and ending the reading."""
+    """The services that a transport provides: writing whole messages, and stopping and ending the reading."""
 
     @property
     def kind(self) -> str:
@@ -22,7 +22,7 @@ class Channel(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """Whether the peer is authenticated (same uid, or a token in the handshake)."""
+        """True if the peer is authenticated (same uid, or a token in the handshake)."""
 
     def send(self, message: bytes, *, soon: bool = False) -> None:
         """Write one message. `soon`: more will follow in this turn of the loop, so it may wait and be joined with them."""
@@ -48,7 +48,7 @@ class Channel(Protocol):
 
 
 class Receiver(Protocol):
-    """What the layer above provides: it is told what arrives, in order."""
+    """The layer above a transport: it is told what arrives, in order."""
 
     def received(self, message: bytes) -> None: ...
 

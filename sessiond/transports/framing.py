@@ -28,7 +28,9 @@ _BLANKS = re.compile(rb"[ \t]*")
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why a stream can no longer be followed. `limit`: the limit that was exceeded, if any (in bytes; for a header, also in lines)."""
+    """The reason why a stream cannot be followed any further. `limit`: the limit that was exceeded, if any (in bytes; for a
+    header, also in lines).
+    """
 
     kind: Literal["parseError", "tooLarge"]
     message: str
@@ -41,14 +43,14 @@ def encode(message: bytes, lines: bool) -> bytes:
 
 
 class Framing(Protocol):
-    """What a stream's channel needs from its framing. No I/O."""
+    """The part of its framing that a stream's channel needs. No I/O."""
 
     message_limit: int
     """For the next message, in bytes."""
 
     @property
     def finished(self) -> bool:
-        """Whether the peer has said, in the framing itself, that nothing more will come."""
+        """True if the peer has said, in the framing itself, that nothing more will come."""
 
     def feed(self, data: bytes | bytearray | memoryview) -> None: ...
 
@@ -60,10 +62,10 @@ class Framing(Protocol):
     def encode(self, message: bytes) -> bytes: ...
 
     def replies(self) -> bytes:
-        """What the framing itself has to send; each call returns only what is new."""
+        """Return what the framing itself has to send; each call returns only what is new."""
 
     def farewell(self) -> bytes:
-        """What is sent last."""
+        """Return what is sent last."""
 
 
 class Decoder:
@@ -113,7 +115,7 @@ class Decoder:
 
     @property
     def held(self) -> int:
-        """How many bytes were fed and not consumed yet."""
+        """The number of bytes that were fed and not consumed yet."""
         return len(self._buffer) - self._start
 
     def next(self) -> bytes | Fault | None:

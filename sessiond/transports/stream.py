@@ -237,7 +237,7 @@ class StreamChannel(asyncio.BufferedProtocol):
         self._loop.call_soon(self._go_on)
 
     def _hung_up(self) -> bool:
-        """Whether the peer can no longer read either. (Over TCP that shows only when something is written.)"""
+        """Return whether the peer cannot read any more either. (Over TCP that shows only when something is written.)"""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
         if sock is None or sock.fileno() < 0:
             return True

@@ -30,7 +30,7 @@ class SocketFile:
         self._identity = _identity(path)
 
     def in_place(self) -> bool:
-        """Whether the path still leads to this socket."""
+        """Return whether the path still leads to this socket."""
         return self._identity is not None and _identity(self.path) == self._identity
 
     def remove(self) -> None:
@@ -49,7 +49,7 @@ class UnixListener(Listener):
         self._file = None if path is None else SocketFile(path)
 
     def in_place(self) -> bool:
-        """Whether clients still reach it; a service manager looks after its own."""
+        """Return whether clients still reach it; a service manager looks after its own."""
         return self._file is None or self._file.in_place()
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ def inherited_sockets() -> list[socket.socket]:
 
 
 def same_user(sock: socket.socket) -> bool:
-    """Whether the process at the other end runs under our uid."""
+    """Return whether the process at the other end runs under our uid."""
     try:
         return peer_uid(sock) == os.getuid()
     except OSError:

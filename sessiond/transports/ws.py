@@ -52,7 +52,7 @@ TokenOf = Callable[[Request], str | None]
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """Who comes in by WebSocket, and what else the port serves. `strangers`: a peer may come without a token, and show it in its
+    """The rules on who comes in by WebSocket, and what else the port serves. `strangers`: a peer may come without a token, and show it in its
     first message.
     """
 

@@ -179,7 +179,7 @@ class AsyncSessiond:
         timeout_s: float | None = None,
         **filter: Any,
     ) -> UsageReport:
-        """As `Sessiond.usage`."""
+        """Return what requests to models used, as `Sessiond.usage` does."""
         asked = requests.usage(by, since=since, until=until, tool=tool, time_zone=time_zone, limit=limit, filter=filter)
         return await self._link.call(asked, timeout_s)
 

@@ -156,7 +156,7 @@ def _look_at(answer: asyncio.Future[Incoming]) -> None:
 
 
 async def _in_thread(work: Callable[[], tuple[_socket.socket, T]]) -> tuple[_socket.socket, T]:
-    """As asyncio.to_thread, but nothing waits for the thread when the caller leaves: reaching a daemon may take long."""
+    """Run `work` as asyncio.to_thread does, but let nothing wait for the thread when the caller leaves: reaching a daemon may take long."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[_socket.socket, T]] = loop.create_future()
 

@@ -30,7 +30,7 @@ READY_CHANGES = 10_000
 
 
 class AsyncChanges(AsyncIterator[Change]):
-    """As `Changes`, an asynchronous iterator and an async context manager. One task iterates; others may close it."""
+    """A `Changes` for asyncio: an asynchronous iterator and an async context manager. One task iterates; others may close it."""
 
     def __init__(
         self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None, on_hub: OnHub | None = None
@@ -91,7 +91,7 @@ class AsyncChanges(AsyncIterator[Change]):
         self._news.set()
 
     def _forked(self) -> None:
-        """As for `Changes`."""
+        """Go on over a connection of its own, as `Changes` does."""
         self._news = asyncio.Event()
         self._connection = None
         self._lost()
@@ -166,7 +166,7 @@ class AsyncChanges(AsyncIterator[Change]):
                 self._followers.setdefault(session_id, Follower(session_id, since, created_at))
 
     async def _let_go(self, lookout: Lookout) -> None:
-        """Of sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
+        """Stop following sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
         for session_id in lookout.quiet(time.monotonic()):
             follower = self._followers.pop(session_id, None)
             if follower is None:
@@ -177,7 +177,7 @@ class AsyncChanges(AsyncIterator[Change]):
                 await self._ask(requests.close(session_id))
 
     async def _connected(self) -> Connection:
-        """As often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
+        """Connect, as often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
         patience = self._link.timeout_s
         try:
             async with asyncio.timeout(patience):

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """What ends with the link that it belongs to."""
+    """Something that ends with the link that it belongs to."""
 
     def close(self) -> None: ...
 
@@ -59,7 +59,7 @@ class Link:
         return (await self.answer(request, timeout_s)).value
 
     async def answer(self, request: Request[T], timeout_s: float | None = None) -> Answer[T]:
-        """As `call`, with the result also as the daemon sent it."""
+        """Do the same as `call`, but return the result also as the daemon sent it."""
         sendings = 0
 
         async def ask(connection: Connection) -> Answer[T]:
@@ -106,7 +106,7 @@ class Link:
     async def _over(
         self, method: str, timeout_s: float | None, work: Callable[[Connection], Awaitable[T]], *, again: bool
     ) -> T:
-        """What `work` returns, over one connection or, where that ends and `again` says so, over the next."""
+        """Return what `work` returns, over one connection or, where that ends and `again` says so, over the next."""
         forks.process()
         patience = self.timeout_s if timeout_s is None else timeout_s
         connection: Connection | None = None

@@ -59,7 +59,7 @@ class AsyncSession:
         return (await self._link.call(requests.update(self.id, {}), timeout_s)).session
 
     async def open(self, *, last: int | None = None, timeout_s: float | None = None) -> Snapshot:
-        """What the session is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
+        """Return the session as it is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
         daemon's memory until `close`. Follow it from here with `changes(since=snapshot.session.seq)`.
         """
         params = {"sessionId": self.id, "last": OPENED_MESSAGES if last is None else last}
@@ -310,7 +310,7 @@ class AsyncSession:
     async def export(
         self, format: str, path: str | None = None, *, overwrite: bool = False, timeout_s: float | None = None
     ) -> Exported:
-        """As `jsonl`, `json`, `markdown`, `org`, `html` or `text`, to an absolute path, or with None into `content`.
+        """Export it as `jsonl`, `json`, `markdown`, `org`, `html` or `text` to an absolute path; with None, into `content`.
 
         AlreadyExists where there is a file and `overwrite` is false; TooLarge for a content over 48 MiB.
         """
