@@ -267,7 +267,7 @@ class Writing:
             if wire_id is None or shapes.is_chat(channel):
                 raise SessionNotFound(channel)
             if not self._opener.forget_draft(wire_id):
-                await self._service.delete(None, wire_id)
+                await self._service.delete(wire_id)
         except SessionNotFound:
             raise Refused(f"{channel} was not found", shapes.NOT_FOUND) from None
 

@@ -25,15 +25,6 @@ Opener: TypeAlias = Callable[[str], BinaryIO]
 """Opens a source for reading bytes. The service passes one that counts what is read; `open_source` is the plain one."""
 
 
-class SourceRecord(msgspec.Struct, frozen=True):
-    """The origin of a session. `fingerprint` changes when the file does (see `registry.fingerprint`)."""
-
-    tool: str
-    path: str
-    source_id: str
-    fingerprint: str
-
-
 class SessionStart(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
     """A session begins. `info` has the known wire fields of SessionInfo: name, model, cwd, createdAt, updatedAt, tags,
     summary, parent (`{sessionId, seq: None}`, the parent's suggested id), metadata (with `source: {tool, path, id}`).

@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from sessiond.eager import EagerFuture
-from sessiond.journal.writer import OnDurable
 from sessiond.model.session import Session
 from sessiond.service.planning import Draft
 from sessiond.service.subscribers import EarlyReply, Peer, Subscribers
+from sessiond.store.port import OnDurable
 
 Guard = Callable[[], AbstractAsyncContextManager[None]]
 

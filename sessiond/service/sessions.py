@@ -336,7 +336,7 @@ class Service:
         check_number("afterSeq", after)
         return await self._removing.truncate(self.open_sessions.at(session_id), peer, after, seq)
 
-    async def delete(self, peer: Peer | None, session_id: str, permanent: bool = False) -> None:
+    async def delete(self, session_id: str, permanent: bool = False) -> None:
         """`permanent`: when this returns, not a word of it is left in anything that we keep."""
         await self._removing.delete(self.open_sessions.at(session_id), permanent=permanent)
 

@@ -32,14 +32,13 @@ from collections.abc import Sequence
 from sessiond.errors import AlreadyExists, BadFile, Conflict, Indeterminate, ReadOnly, SessionNotFound, Unavailable
 from sessiond.fs import off_loop
 from sessiond.hub.port import NOTHING, Ordered, seed
-from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change, Created
 from sessiond.model.session import Session, content_equal
 from sessiond.shared import fold
 from sessiond.shared.listing import DELETED, listing_after
 from sessiond.shared.pushing import PushingSession
 from sessiond.shared.waiting import Waiting
-from sessiond.store.port import Complete, OutsideChange, SavedSession
+from sessiond.store.port import Complete, OnDurable, OutsideChange, SavedSession
 
 log = logging.getLogger(__name__)
 _ATTEMPTS = 16

@@ -18,6 +18,7 @@ from sessiond.model.changes import Change, Extended
 from sessiond.model.message import Message
 from sessiond.model.session import Session, SessionInfo
 
+__all__ = ["OnDurable"]  # declared where it is called
 
 class OutsideChange(Exception):
     """A file is not the version that was seen last: merge it before anything is written."""

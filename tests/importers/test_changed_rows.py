@@ -383,7 +383,7 @@ async def test_a_session_that_was_deleted_here_is_caught_up_when_it_is_back(tmp_
     tool.message(other)
     tool.message(session, "first")
     [_, wire_id] = sorted(await following.bring(tool.path))
-    await following.served.service.delete(None, wire_id)
+    await following.served.service.delete(wire_id)
     tool.message(session, "second")
     assert await following.bring(tool.path) == []
     await following.served.service.restore(None, wire_id)
@@ -446,7 +446,7 @@ async def live(folder: Path, tool: Living, name: str, chance: random.Random, *, 
         wire_ids = [info["sessionId"] for info in (await following.served.service.list())["sessions"]]
         if wire_ids and chance.random() < 0.15:
             for one in (following, whole):
-                await one.served.service.delete(None, min(wire_ids))
+                await one.served.service.delete(min(wire_ids))
     await same(following, whole)  # type: ignore[arg-type]
     assert following.kept.rows
     for one in (following, whole):
@@ -635,7 +635,7 @@ async def test_a_session_that_is_back_from_the_trash_is_not_read_on(tmp_path: Pa
     for _ in range(6):
         tool.message(session)
         await following.bring(tool.path)
-    await following.served.service.delete(None, wire_id)
+    await following.served.service.delete(wire_id)
     for _ in range(6):
         tool.message(session)
         await following.bring(tool.path)
@@ -761,7 +761,7 @@ async def _people(chance: random.Random, deleted: list[str], *served: Following)
             if len(messages) > 2:
                 await service.truncate(FakePeer(), wire_id, messages[-2]["seq"])
         elif kind == "delete":
-            await service.delete(None, wire_id)
+            await service.delete(wire_id)
         elif deleted:
             await service.restore(None, deleted[-1])
     if kind == "delete":

@@ -608,7 +608,7 @@ class Life:
                 if len(found) > 2:
                     await service.truncate(FakePeer(), session, found[-2]["seq"])
             elif what == "delete":
-                await service.delete(FakePeer(), session, permanent=False)
+                await service.delete(session, permanent=False)
             else:
                 await following.restart()
 

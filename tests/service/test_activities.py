@@ -169,7 +169,7 @@ async def test_the_list_of_those_that_wait(service: Service, peer: FakePeer) -> 
         if (cursor := page["nextCursor"]) is None:
             break
     assert found == ["N3", "N2", "N1", "N0"]
-    await service.delete(peer, "s0")
+    await service.delete("s0")
     assert sorted(await listed(service, activity="waiting")) == ["s1", "s2", "s3"]
     await service.restore(peer, "s0")
     assert "s0" not in await listed(service, activity="waiting")
@@ -259,7 +259,7 @@ async def test_a_question_that_is_withdrawn(service: Service, peer: FakePeer) ->
     assert of(service).of("a") is None
     assert not of(service).answer(peer, AnswerParams(session_id="a", question_id=no, text="late"))
     asked = await ask(service, peer, "a")
-    await service.delete(peer, "a")
+    await service.delete("a")
     with pytest.raises(SessionNotFound, match="deleted before anybody answered"):
         await asked
     with pytest.raises(SessionNotFound):
@@ -436,7 +436,7 @@ async def test_random_talk(service: Service, seed: int) -> None:
                 model.say(session_id, who, None)
             peers[who] = FakePeer(who)
         elif do == "delete":
-            await service.delete(reader, name)
+            await service.delete(name)
             for no, (session_id, _, task) in list(questions.items()):
                 if session_id == name:
                     del questions[no]

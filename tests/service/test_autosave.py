@@ -315,7 +315,7 @@ def test_a_delete_that_meets_a_save_is_no_failure(caplog: pytest.LogCaptureFixtu
             return await run(function, *args)
 
         around.run = slowly
-        await service.delete(core.peer, "a")
+        await service.delete("a")
         around.run = run
         await asyncio.sleep(100)
         assert core.unsaved == 0
@@ -334,7 +334,7 @@ def test_a_timer_that_goes_off_in_the_last_moment_of_a_session_is_no_failure(cap
         one = core.one("a")
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         core.store._around.journal.note_gone = lambda *_: gone  # type: ignore[method-assign]
-        deleting = asyncio.create_task(service.delete(core.peer, "a"))
+        deleting = asyncio.create_task(service.delete("a"))
         await asyncio.sleep(1)
         saver = service.open_sessions.autosave
         saver._timers[one].cancel()

@@ -57,7 +57,7 @@ async def test_no_request_blocks_the_loop(tmp_path, blocked):
     await service.truncate(peer, "a", 1)
     await service.save("a")
     fork = await service.fork(peer, "a")
-    await service.delete(peer, "a")
+    await service.delete("a")
     await service.restore(peer, "a")
     assert len((await service.list())["sessions"]) == 2
     assert (await service.search(peer, query="one"))["total"] == 2

@@ -40,7 +40,7 @@ async def test_what_was_cut_is_not_found(tmp_path: Path, way: str) -> None:
         elif way == "clear":
             await service.clear(peer, "a")
         else:
-            await service.delete(peer, "a")
+            await service.delete("a")
         assert await found(service, "word3") == []
         assert await found(service, "word2") == []
         assert await found(service, "word1") == (["m1"] if way == "truncate" else [])

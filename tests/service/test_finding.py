@@ -50,7 +50,7 @@ async def test_the_trash_is_listed_by_pages_sorted_and_filtered(service: Service
         session_id = f"s{number}"
         await service.new(peer, session_id=session_id, name=name, model=f"m{number}", tags=["fruit", name])
         await service.append(peer, session_id, [user(f"{name} {n}") for n in range(number + 1)])
-        await service.delete(peer, session_id)
+        await service.delete(session_id)
 
     async def found(sort: str | None = None, limit: int = 10, cursor: str | None = None, **wanted: Any) -> list[str]:
         page = await service.list(limit=limit, cursor=cursor, sort=sort, filter={"deleted": True, **wanted})

@@ -166,7 +166,7 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
         case "export":
             return "export", {"session_id": "a", "format": rng.choice(("jsonl", "markdown"))}
         case _:
-            return "delete", peer
+            return "delete", {"session_id": "a"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

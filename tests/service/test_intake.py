@@ -132,7 +132,7 @@ async def test_a_session_that_is_here_no_more_comes_again(served, tmp_path):
     """An unchanged file is skipped only while all its sessions are here."""
     path = transcript(tmp_path / "p", range(1, 4))
     await served.bring(path)
-    await served.service.delete(FakePeer(), wire_id(path))
+    await served.service.delete(wire_id(path))
     [info] = (await served.bring(path))["sessions"]
     assert info["messageCount"] == 3
 

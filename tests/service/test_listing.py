@@ -128,7 +128,7 @@ async def test_what_changed_meanwhile_counts_more_than_its_file(
     gate = Gate(store, monkeypatch)
     service.catalog.start([store])
     await gate.reached.wait()
-    await service.delete(peer, "gone")
+    await service.delete("gone")
     await service.append(peer, "grown", [user("more")])
     monkeypatch.setattr(service.open_sessions, "peek", lambda wire_id: None)  # as if it had left the memory by now
     monkeypatch.setattr(service.open_sessions, "in_memory", lambda store: [])
@@ -213,6 +213,6 @@ async def test_a_delete_is_fed_once(
     monkeypatch.setattr(service.index, "remove", removed.append)
     for times in (1, 2):
         await service.new(peer, session_id="a", messages=[user("text")])
-        await service.delete(peer, "a")
+        await service.delete("a")
         assert await service.catalog.recheck(store, "a")
         assert removed == ["a"] * times

@@ -215,7 +215,7 @@ async def test_a_session_in_the_trash_takes_appends_from_its_restore_on(
 ) -> None:
     """`append, restore, append` at once: fails, works, works."""
     await service.new(peer, session_id="a", messages=_one("first"))
-    await service.delete(peer, "a")
+    await service.delete("a")
     tasks = later(
         service.append(peer, "a", _one("too soon")),
         service.restore(peer, "a"),
@@ -237,7 +237,7 @@ async def test_what_waits_when_its_session_is_deleted(service: Service, peer: Fa
             await service.state_set(peer, "a", {"draft": "typed"})
         heard.extend(method for method, _ in peer.got)
 
-    await in_time(asyncio.gather(service.delete(other, "a"), late()))
+    await in_time(asyncio.gather(service.delete("a"), late()))
     assert heard == ["session/deleted"]
 
 
@@ -764,7 +764,7 @@ async def test_a_move_a_delete_at_its_target_and_a_backup_do_not_wait_for_each_o
     gate = there.before_commit = Gate()
     tasks = later(
         service.append(peer, "there/a", _one("second")),
-        service.delete(peer, "there/a"),
+        service.delete("there/a"),
         service.move(peer, "a", "there"),
     )
     await turns()
@@ -785,7 +785,7 @@ async def test_a_restore_what_it_waits_for_and_a_backup_do_not_wait_for_each_oth
     service, here, _ = await both(clock, moves)
     await service.new(peer, session_id="a", messages=_one("first"))
     gate = here.before_commit = Gate()
-    appending, deleting = later(service.append(peer, "a", _one("second")), service.delete(peer, "a"))
+    appending, deleting = later(service.append(peer, "a", _one("second")), service.delete("a"))
 
     async def after() -> None:
         await asyncio.wait({deleting})
@@ -812,7 +812,7 @@ async def test_a_backup_that_looks_for_what_is_gone_does_not_wait_for_a_delete(
 
     async def backup() -> None:
         async with moves.none():
-            deleting.extend(later(service.delete(peer, "a")))
+            deleting.extend(later(service.delete("a")))
             await turns()
             del here.sessions["a"]
             with contextlib.suppress(TimeoutError):

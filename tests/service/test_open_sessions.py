@@ -224,7 +224,7 @@ async def test_a_delete_that_comes_first_ends_what_waits(service: Service, store
     store.before_commit = gate.wait
     first = asyncio.create_task(service.append(peer, "a", [user("2")]))
     await turns(3)
-    late = [service.delete(peer, "a"), service.append(peer, "a", [user("3")]), service.clear(peer, "a")]
+    late = [service.delete("a"), service.append(peer, "a", [user("3")]), service.clear(peer, "a")]
     tasks = [asyncio.create_task(one) for one in late]
     await turns(3)
     gate.set()
@@ -260,7 +260,7 @@ async def test_an_owner_that_never_came_to_hold_a_session_leaves_at_once(
             await service.read(f"none{n}")
     await service.new(peer, session_id="a", messages=[user("1")])
     gone = service.open_sessions.at("a")
-    await service.delete(peer, "a")
+    await service.delete("a")
     await turns()
     assert service.open_sessions._all == {} and service.open_sessions._timers == {}
     assert gone.ended
@@ -341,7 +341,7 @@ async def test_a_session_that_goes_while_others_are_saved(service: Service, stor
     await turns()
     store.before_save = None
     others = [one for one in service.open_sessions.dirty if one is not first]
-    await service.delete(peer, others[0].wire_id)
+    await service.delete(others[0].wire_id)
     await service.close_session(peer, others[1].wire_id)
     await others[1].save()
     service.open_sessions.let_go(others[1])
@@ -367,7 +367,7 @@ async def test_a_connection_that_ends_while_its_session_is_deleted(
     gate = asyncio.Event()
     store.before_commit = gate.wait
     appending = asyncio.create_task(service.append(peer, "a", [user("2")]))
-    deleting = asyncio.create_task(service.delete(peer, "a"))
+    deleting = asyncio.create_task(service.delete("a"))
     await turns()
     service.disconnected(other)
     gate.set()
@@ -380,7 +380,7 @@ async def test_a_connection_that_ends_while_its_session_is_deleted(
         service.disconnected(peer)
 
     monkeypatch.setattr(store, "put_into_trash", ends)
-    await service.delete(None, "b")
+    await service.delete("b")
     await turns()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
@@ -486,7 +486,7 @@ async def test_two_owners_never_exist(clock: ManualClock, caplog: pytest.LogCapt
                 elif kind == "save":
                     await service.save(session_id)
                 elif kind == "delete":
-                    await service.delete(peer, session_id)
+                    await service.delete(session_id)
                 elif kind == "restore":
                     await service.restore(peer, session_id)
                 elif kind == "let go":

@@ -51,7 +51,7 @@ async def test_what_cannot_be_known_is_waited_for(served: Served, tmp_path: Path
     """Another program has the ledger: a follower brings nothing, and does so later; who asks for an import gets it."""
     path = transcript(tmp_path / "p", range(1, 4))
     await followed(served, path)
-    await served.service.delete(FakePeer(), wire_id(path))
+    await served.service.delete(wire_id(path))
     other = transcript(tmp_path / "q", range(1, 4), S + "2")
     with locked(tmp_path / "imports.db"):
         with path.open("a") as file:
@@ -75,13 +75,13 @@ async def test_a_delete_that_cannot_be_noted_is_refused(served: Served, tmp_path
     with locked(tmp_path / "imports.db"):
         for permanent in (False, True):
             with pytest.raises(Unavailable, match="keeps it to itself"):
-                await served.service.delete(FakePeer(), wire_id(path), permanent=permanent)
+                await served.service.delete(wire_id(path), permanent=permanent)
         with pytest.raises(Unavailable, match="keeps it to itself"):
             await served.service.truncate(FakePeer(), wire_id(path), 1)
         assert await served.texts(wire_id(path)) == ["text 1", "text 2", "text 3"]
         await served.service.append(FakePeer(), wire_id(path), [user("more")])
-        await served.service.delete(FakePeer(), "mine")
-    await served.service.delete(FakePeer(), wire_id(path))
+        await served.service.delete("mine")
+    await served.service.delete(wire_id(path))
     assert (await served.service.list())["sessions"] == []
 
 
@@ -89,7 +89,7 @@ async def test_what_was_removed_of_our_own_sessions_is_not_noted(served: Served,
     await served.service.new(FakePeer(), session_id="mine")
     await served.service.append(FakePeer(), "mine", [user("one")])
     await served.service.truncate(FakePeer(), "mine", 0)
-    await served.service.delete(FakePeer(), "mine")
+    await served.service.delete("mine")
     assert not (tmp_path / "imports.db").exists()
 
 

@@ -168,7 +168,7 @@ class Life:
         session = await self.some()
         if session is not None:
             permanent = self.chance.random() < 0.3
-            await self.served.service.delete(FakePeer(), f"claude-code-{session}", permanent=permanent)
+            await self.served.service.delete(f"claude-code-{session}", permanent=permanent)
             self.removed.add(session)
             if permanent:
                 self.for_ever.add(session)

@@ -216,7 +216,7 @@ async def test_a_reply_that_comes_back_from_the_trash_is_interrupted(service, pe
     """Its writer may have left meanwhile, and nobody would ever end it; a writer who is still there goes on."""
     await service.new(peer, session_id="a")
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
-    await service.delete(other, "a")
+    await service.delete("a")
     await service.restore(other, "a")
     [message] = (await service.read("a"))["messages"]
     assert (message["content"], message["status"]) == ("He", "interrupted")
@@ -281,7 +281,7 @@ async def test_fork_says_where_it_came_from(service, peer):
 async def test_delete_tells_everyone_and_restore_brings_back(service, peer, other):
     await service.new(peer, session_id="a", messages=[user("1")])
     await service.open(other, "a")
-    await service.delete(peer, "a")
+    await service.delete("a")
     assert other.take("session/deleted") == [{"sessionId": "a"}]
     with pytest.raises(SessionNotFound):
         await service.read("a")

@@ -156,7 +156,7 @@ class Owner:
             await self._try([], lambda: service.clear(peer, self.name))
         elif action == "delete" and before:
             self._trashed = before
-            await self._try(None, lambda: service.delete(peer, self.name), whole=False)
+            await self._try(None, lambda: service.delete(self.name), whole=False)
         elif action == "save":
             await self._try(before, lambda: service.save(self.name))
         elif action == "rename":

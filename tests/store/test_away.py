@@ -198,7 +198,7 @@ async def test_what_somebody_writes_into_a_blank_session_outlives_its_deletion(
     await service.open_sessions.relieve("disk", "a")
     with (disk.path / "a.jsonl").open("a") as file:
         file.write('{"role": "user", "content": "by hand"}\n')
-    await service.delete(peer, "disk/a")
+    await service.delete("disk/a")
     trash = Path(mounts._mounted["disk"].trash.folder)
     assert any(b"by hand" in each.read_bytes() for each in trash.rglob("*") if each.is_file())
 
@@ -232,7 +232,7 @@ async def test_2_a_write_that_has_begun_ends_on_the_disk_that_it_began_on(
 
     for name in ("create", "append", "link", "replace", "remove", "sync_dir"):
         monkeypatch.setattr(RealFileSystem, name, swapped(getattr(RealFileSystem, name)))
-    for request in (service.save("disk/a"), service.delete(peer, "disk/a")):
+    for request in (service.save("disk/a"), service.delete("disk/a")):
         with contextlib.suppress(SessiondError):
             await request
     assert steps >= step

@@ -112,11 +112,11 @@ class Life:
                 await step(service.save(one))
                 await step(service.truncate(peer, one, 2))
                 await step(service.save(one))
-            await step(service.delete(peer, "disk/a"))
+            await step(service.delete("disk/a"))
             await step(service.restore(peer, "disk/a"))
             await step(service.fork(peer, "disk/old"))
             await step(service.move(peer, "disk/a", "default"))
-            await step(service.delete(peer, "disk/old"))
+            await step(service.delete("disk/old"))
         return refused
 
     def places(self) -> list[Path]:

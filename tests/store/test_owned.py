@@ -128,7 +128,7 @@ async def test_nothing_is_written_while_a_session_is_held_still(house: House, se
     before = path_of(house).read_bytes()
     async with owned(service).still():
         await asyncio.wait_for(service.append(peer, "a", [user("word 2")]), 5)
-        waiting = [asyncio.create_task(service.save("a")), asyncio.create_task(service.delete(peer, "a"))]
+        waiting = [asyncio.create_task(service.save("a")), asyncio.create_task(service.delete("a"))]
         await turns()
         assert path_of(house).read_bytes() == before
         assert not any(task.done() for task in waiting)
@@ -181,7 +181,7 @@ async def test_who_comes_late_forgets_nothing_of_the_next_session_of_that_id(
         await turns(3)
 
     interpose(house, house.store._files.remove, slowly)
-    deleting = asyncio.create_task(service.delete(peer, "a"))
+    deleting = asyncio.create_task(service.delete("a"))
     await asyncio.sleep(0)
     late = asyncio.create_task(service.read("a"))
     new = asyncio.create_task(service.new(None, session_id="a", messages=[user("another")]))
@@ -387,7 +387,7 @@ async def test_a_permanent_delete_is_over_when_the_journal_knows_nothing_of_it(
         await purge(store, session)
 
     house.journal.purge = slowly  # type: ignore[method-assign]
-    deleting = asyncio.create_task(service.delete(peer, "a", permanent=True))
+    deleting = asyncio.create_task(service.delete("a", permanent=True))
     making = asyncio.create_task(service.new(peer, session_id="a", messages=[user("new")]))
     await turns()
     over = deleting.done() or making.done()
@@ -409,7 +409,7 @@ async def test_a_restore_on_a_full_disk_leaves_the_session_in_the_trash(saved: b
     await service.new(peer, session_id="a", messages=[user("word 1")])
     if saved:
         await service.save("a")
-    await service.delete(peer, "a")
+    await service.delete("a")
     disk.fail("write", errno.ENOSPC, path="a.jsonl")
     with pytest.raises(ReadOnly):
         await service.restore(peer, "a")
@@ -461,7 +461,7 @@ async def test_whoever_is_taken_down_with_everything_else_ends() -> None:
     store.before_commit = asyncio.get_running_loop().create_future  # it never comes
     running = asyncio.all_tasks()
     asked = [asyncio.create_task(service.append(None, "a", [user(str(n))])) for n in range(2)]
-    asked.append(asyncio.create_task(service.delete(None, "a")))
+    asked.append(asyncio.create_task(service.delete("a")))
     await turns()
     owners = asyncio.all_tasks() - running
     for task in owners:

@@ -149,7 +149,7 @@ async def fork(call: Call, params: s.ForkParams) -> s.SessionResult:
 @method("session/delete", s.DeleteParams, Nothing, *_WRITE)
 async def delete(call: Call, params: s.DeleteParams) -> Nothing:
     """Move a session to the trash, or delete it permanently."""
-    await call.service.delete(call.peer, params.session_id, bool(params.permanent))
+    await call.service.delete(params.session_id, bool(params.permanent))
     return Nothing()
 
 
