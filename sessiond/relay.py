@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
             watched = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
     if os.isatty(0):
         _say("speaking JSON-RPC on standard input, as editors do; for the commands for people, see: sessiond --help")
-    pump = Pump(0, 1, watched)
+    pump = RelayPump(0, 1, watched)
     try:
         where = endpoint.places()
         for nth in range(MAX_DIALS):
@@ -83,7 +83,7 @@ def _say(text: str) -> None:
         pass
 
 
-class Pump:
+class RelayPump:
     """Between a client's two file descriptors and one connection after another."""
 
     def __init__(self, stdin: int, stdout: int, watched_pid: int = 0) -> None:

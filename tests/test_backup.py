@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.backups.copying import SUMS, Tree, decode_sums
+from sessiond.backups.copying import SUMS, BackupTree, decode_sums
 from sessiond.backups.verify import prove
 from sessiond.client import Progress
 from sessiond.errors import SessiondError
@@ -349,7 +349,7 @@ def test_a_power_failure_leaves_all_of_it_or_none() -> None:
             fs.append(f"/d/{name}", name.encode() * 10)
         fs.sync_dir("/d")
         fs.crash_at = fs.steps + steps
-        tree = Tree(fs, "/t", "x")
+        tree = BackupTree(fs, "/t", "x")
         try:
             tree.begin()
             tree.copy("/d/a", "data/a")

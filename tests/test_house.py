@@ -93,6 +93,32 @@ def test_every_module_says_what_it_is_for():
     assert not [name_of(path) for path in MODULES if (tree := parsed(path)).body and not ast.get_docstring(tree)]
 
 
+_SAME_THING = {
+    "Message": "a message as it is kept, as it is on the wire, and as the client gives it",
+    "Session": "what the daemon keeps, and a client's hand on it",
+    "SessionInfo": "what a list shows, as it is kept, as it is on the wire, and as the client gives it",
+}
+"""Names of more than one class, and why they are the same thing."""
+_OF_ANOTHER_PROTOCOL = {"Origin", "Question", "ToolCall", "Turn"}
+"""What `agent_host/shapes.py` must call as the Agent Host Protocol does."""
+_READ_LENIENTLY = {f"sessiond.client.{name}" for name in ("types", "daemon_types", "changes", "usage")}
+"""Types of the wire as the client reads them, each with the name that the daemon gives it."""
+
+
+def test_no_two_classes_have_the_same_name():
+    """A public name says which class is meant, in whatever file it is read."""
+    found: dict[str, list[str]] = {}
+    for path in MODULES:
+        if name_of(path) not in _READ_LENIENTLY:
+            for node in ast.walk(parsed(path)):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(name_of(path))
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+    theirs = {name for name in _OF_ANOTHER_PROTOCOL if "sessiond.agent_host.shapes" in twice.get(name, [])}
+    assert theirs == _OF_ANOTHER_PROTOCOL
+    assert twice.keys() - theirs == _SAME_THING.keys()
+
+
 def test_no_docstring_begins_with_a_fragment():
     """Functions say what to do or what they return ("Return whether ..."), and classes and modules name a thing."""
     fragments = re.compile(r"(?:As|How|Of|What|When|Where|Whether|Which|Who|Whose|Why)\b")

@@ -438,7 +438,7 @@ def test_a_client_that_is_gone_is_noticed_by_its_pid(
     near, far = socket.socketpair()
     read_end, write_end = os.pipe()
     monkeypatch.setattr(relay, "CLIENT_CHECK_MS", 10)
-    pump = relay.Pump(near.fileno(), write_end, gone.pid)
+    pump = relay.RelayPump(near.fileno(), write_end, gone.pid)
     one, two = socket.socketpair()
     with near, far, one, two:
         assert pump.run(one.fileno()) == relay.DONE  # or it would go on for ever

@@ -63,7 +63,7 @@ class To(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """A question for the store (memory.py). The answer comes back as a `Recalled` with the same number."""
+    """A question for the store (memory.py). The answer comes back as a `RecallResponse` with the same number."""
 
     number: int
     job: dict[str, Any]
@@ -74,7 +74,7 @@ Act = Down | Up | Keep | To | Recall
 Acts = Iterator[Act]
 
 
-class Recalled(NamedTuple):
+class RecallResponse(NamedTuple):
     """The store's answer to a `Recall`: what it has. `problem`: why it could not say; None if it could."""
 
     head: dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sessiond.acp.naming import names_of
-from sessiond.acp.steps import Caught, Ended, Grew, Kept, Known, Opened, Said, Step
+from sessiond.acp.steps import Caught, Ended, Grew, Kept, Learned, Said, SessionOpened, Step
 from sessiond.client.aio.client import AsyncSessiond
 from sessiond.client.aio.reply import AsyncReply
 from sessiond.client.aio.session import AsyncSession
@@ -60,7 +60,7 @@ class Deliverer:
 
     async def take(self, step: Step) -> None:
         """One step. One of LATER: take it again. A step that the daemon refuses is said on stderr and left out."""
-        if isinstance(step, Opened):
+        if isinstance(step, SessionOpened):
             self._waiting.setdefault(step.key, []).append(step)
             return
         waiting = self._waiting.get(step.key)
@@ -95,14 +95,14 @@ class Deliverer:
             print(f"{type(step).__name__} {step.key}: {error.message}", file=sys.stderr, flush=True)
 
     async def _do(self, step: Step) -> None:
-        if isinstance(step, Opened):
+        if isinstance(step, SessionOpened):
             await self._open(step)
             return
         if isinstance(step, Caught):
             self._repeating.discard(step.key)
             return
         session = self._sessions.get(step.key)
-        if session is None or (step.key in self._repeating and not isinstance(step, Known | Kept)):
+        if session is None or (step.key in self._repeating and not isinstance(step, Learned | Kept)):
             return
         match step:
             case Said():
@@ -112,12 +112,12 @@ class Deliverer:
                 await self._grow(step)
             case Ended():
                 await self._end(session, step)
-            case Known():
+            case Learned():
                 await self._know(session, step)
             case Kept():
                 await session.set_state(step.values)
 
-    async def _open(self, step: Opened) -> None:
+    async def _open(self, step: SessionOpened) -> None:
         if step.key in self._sessions:  # loaded once more by the same connection
             self._repeating.add(step.key)
             return
@@ -144,7 +144,7 @@ class Deliverer:
             self._named.add(step.key)
         self._sessions[step.key] = session
 
-    async def _name(self, step: Opened) -> str:
+    async def _name(self, step: SessionOpened) -> str:
         """An editor may ask for a session by the name that a list of ours gave it."""
         *recorded, named = names_of(step.key)
         for one in () if step.fresh else recorded:
@@ -196,7 +196,7 @@ class Deliverer:
             self._replies[step.message_id] = reply
             raise
 
-    async def _know(self, session: AsyncSession, step: Known) -> None:
+    async def _know(self, session: AsyncSession, step: Learned) -> None:
         fields: dict[str, Any] = {}
         if step.name is not None and not (step.weak and step.key in self._named):
             fields["name"] = step.name

@@ -33,7 +33,7 @@ DRAIN_S = 2.0
 """How long visitors may take to read what an agent said last."""
 
 
-class Host(Protocol):
+class DoorHost(Protocol):
     """The party that opens the door. Each call decides at once and never waits for a visitor."""
 
     def looked(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def socket_of(pid: int) -> str:
 class Door:
     """One connection's. `open` it once; `close` it when the agent has ended."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: DoorHost) -> None:
         self._host = host
         self._path = ""
         self._count = 0

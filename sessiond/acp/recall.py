@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from sessiond.acp.acts import Recall, Recalled, parsed
+from sessiond.acp.acts import Recall, RecallResponse, parsed
 
 LOG = "recorder.log"
 _UNANSWERED = "sessiond could not look up what it has recorded; recorder.log in the folder `acp` of its data says why"
@@ -19,10 +19,10 @@ class Recaller:
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
 
-    def ask(self, recall: Recall) -> Recalled:
+    def ask(self, recall: Recall) -> RecallResponse:
         """Waits for what the store says."""
         if self._folder is None:
-            return Recalled({}, [], "sessiond records nothing here")
+            return RecallResponse({}, [], "sessiond records nothing here")
         command = [sys.executable, "-X", "utf8", "-m", "sessiond.acp.memory", self._folder]
         asked = json.dumps(recall.job).encode() + b"\n" + b"".join(recall.lines)
         try:
@@ -31,12 +31,12 @@ class Recaller:
                     command, input=asked, stdout=subprocess.PIPE, stderr=log, check=False
                 )
         except OSError as error:
-            return Recalled({}, [], f"{_UNANSWERED} ({error})")
+            return RecallResponse({}, [], f"{_UNANSWERED} ({error})")
         first, *lines = done.stdout.splitlines(keepends=True) or [b""]
         head = parsed(first)
         if done.returncode or head is None:
-            return Recalled({}, [], _UNANSWERED)
-        return Recalled(head, lines, head.get("problem"))
+            return RecallResponse({}, [], _UNANSWERED)
+        return RecallResponse(head, lines, head.get("problem"))
 
 
 def private(path: str, flags: int) -> int:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from sessiond.acp.acts import OURS, UPDATE, Act, Acts, Down, Keep, Line, Recall, Recalled, Up, dumped, identity
+from sessiond.acp.acts import OURS, UPDATE, Act, Acts, Down, Keep, Line, Recall, RecallResponse, Up, dumped, identity
 from sessiond.acp.bounds import PENDING, REPLAY_BYTES
 from sessiond.acp.content import listed, mapped, word
 
@@ -81,7 +81,7 @@ class Replaying:
         self._count = 0
         self._asked: dict[str, _Then] = {}
         """Requests to the agent whose response matters, the editor's and ours."""
-        self._recalled: dict[int, Callable[[Recalled], Acts]] = {}
+        self._recalled: dict[int, Callable[[RecallResponse], Acts]] = {}
         self._theirs: dict[str, str] = {}
         """S -> A; `_ours` is the other way."""
         self._ours: dict[str, str] = {}
@@ -127,7 +127,7 @@ class Replaying:
         else:
             yield Up(data)
 
-    def recalled(self, number: int, answer: Recalled) -> Acts:
+    def recalled(self, number: int, answer: RecallResponse) -> Acts:
         """The store has answered."""
         yield from self._recalled.pop(number)(answer)
 
@@ -155,7 +155,7 @@ class Replaying:
             yield Down(data)
             return
 
-        def then(answer: Recalled) -> Acts:
+        def then(answer: RecallResponse) -> Acts:
             yield Up(_answered(message, answer.head if answer.problem is None else None, answer.problem))
 
         yield self._recall({"do": "list", "cwd": word(params.get("cwd")), "cursor": params.get("cursor")}, (), then)
@@ -234,7 +234,7 @@ class Replaying:
             yield self._own(message, params, key, replay=True, refusal=answer)
             return
 
-        def then(stored: Recalled) -> Acts:
+        def then(stored: RecallResponse) -> Acts:
             for line in held.lines if stored.problem is not None or not stored.head.get("healed") else stored.lines:
                 yield Up(line, keep=False)
             yield Up(answer.data)
@@ -247,7 +247,7 @@ class Replaying:
             yield self._own(message, params, key, replay=True, refusal=answer)
             return
 
-        def then(stored: Recalled) -> Acts:
+        def then(stored: RecallResponse) -> Acts:
             for line in stored.lines:
                 yield Up(line, keep=False)
             yield answer.to(message)
@@ -267,7 +267,7 @@ class Replaying:
     ) -> Act:  # fmt: skip
         """A new session of the agent's own, if the store knows `key`; otherwise the agent's refusal, or one of ours."""
 
-        def then(stored: Recalled) -> Acts:
+        def then(stored: RecallResponse) -> Acts:
             if stored.problem is not None:
                 refused = _answered(message, None, stored.problem, int(stored.head.get("code", INTERNAL)))
                 yield Up(refused) if refusal is None else refusal.to(message)
@@ -275,7 +275,7 @@ class Replaying:
             fresh = {name: value for name, value in params.items() if name != "sessionId"}
             yield from self._ask("session/new", fresh, lambda answer: begun(answer, stored))
 
-        def begun(answer: _Answer, stored: Recalled) -> Acts:
+        def begun(answer: _Answer, stored: RecallResponse) -> Acts:
             theirs = word(answer.result.get("sessionId"))
             if theirs is None:
                 yield answer.to(message)
@@ -328,7 +328,7 @@ class Replaying:
         self._asked[identity(number)] = then
         yield Down(dumped({"id": number, "method": method, "params": params}))
 
-    def _recall(self, job: dict[str, Any], lines: tuple[bytes, ...], then: Callable[[Recalled], Acts]) -> Act:
+    def _recall(self, job: dict[str, Any], lines: tuple[bytes, ...], then: Callable[[RecallResponse], Acts]) -> Act:
         self._count += 1
         self._recalled[self._count] = then
         return Recall(self._count, job, lines)

@@ -65,7 +65,7 @@ class _Turn:
         self.waiting: list[tuple[int, dict[str, Any]]] = []
 
 
-class Sharing:
+class AgentSharing:
     """One connection's. Every method takes what passes and says what is to be done."""
 
     def __init__(self) -> None:

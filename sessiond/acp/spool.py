@@ -105,7 +105,7 @@ def locked(path: str) -> int | None:
     return descriptor
 
 
-class Head(NamedTuple):
+class SpoolHead(NamedTuple):
     """The beginning of a spool. `at`: milliseconds since 1970."""
 
     at: int
@@ -126,13 +126,13 @@ class Head(NamedTuple):
         return False
 
 
-def head_of(path: str) -> Head | None:
+def head_of(path: str) -> SpoolHead | None:
     """None: it is gone, or cut off at its beginning."""
     try:
         with open(path, "rb") as file:
             for kind, at, data in SpoolReader(file.fileno()).frames():
                 about = json.loads(data) if kind == HEAD else None
-                return Head(at, about) if isinstance(about, dict) else None
+                return SpoolHead(at, about) if isinstance(about, dict) else None
     except (FileNotFoundError, ValueError):
         return None
     return None

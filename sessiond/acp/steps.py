@@ -19,7 +19,7 @@ class Step(Struct, frozen=True, kw_only=True):
     key: str
 
 
-class Opened(Step, frozen=True, kw_only=True):
+class SessionOpened(Step, frozen=True, kw_only=True):
     """A session begins (`fresh`), or one that existed before is asked for: what the agent repeats of it before `Caught` is
     recorded only if nothing is known of it.
     """
@@ -74,7 +74,7 @@ class Over(Step, frozen=True, kw_only=True):
     """Whether it was one: both sides count their requests for themselves."""
 
 
-class Known(Step, frozen=True, kw_only=True):
+class Learned(Step, frozen=True, kw_only=True):
     """The facts that became known of the session. None: nothing new."""
 
     name: str | None = None

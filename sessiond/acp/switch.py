@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.acp.acts import Act, Acts, Keep, Line, Recalled, Up
+from sessiond.acp.acts import Act, Acts, Keep, Line, RecallResponse, Up
 from sessiond.acp.replaying import Replaying
-from sessiond.acp.sharing import Pass, Passing, Sharing
+from sessiond.acp.sharing import AgentSharing, Pass, Passing
 
 
 class Switch:
@@ -21,7 +21,7 @@ class Switch:
 
     def __init__(self, replaying: Replaying) -> None:
         self._replaying = replaying
-        self.sharing = Sharing()
+        self.sharing = AgentSharing()
 
     def from_editor(self, data: bytes, whole: bool) -> Acts:
         """Bytes of the editor that started the agent."""
@@ -36,7 +36,7 @@ class Switch:
         for act in self._replaying.from_agent(Line(data, whole)):
             yield from self._rises(act)
 
-    def recalled(self, number: int, answer: Recalled) -> Acts:
+    def recalled(self, number: int, answer: RecallResponse) -> Acts:
         """The store has answered."""
         for act in self._replaying.recalled(number, answer):
             yield from self._rises(act)
@@ -59,7 +59,7 @@ class Switch:
                 yield one
 
     def _rises(self, act: Act) -> Acts:
-        """Pass what is for the editor's side through `Sharing`; leave the rest as it is."""
+        """Pass what is for the editor's side through `AgentSharing`; leave the rest as it is."""
         if not isinstance(act, Up):
             yield act
             return

@@ -1,6 +1,6 @@
 """Messages between an editor and an agent -> steps. No I/O, no clock.
 
-`Talk` knows which request a response belongs to, and has one `Turn` (turn.py) for each session of the agent. It forgives
+`Talk` knows which request a response belongs to, and has one `RecordedTurn` (turn.py) for each session of the agent. It forgives
 everything: what is not valid JSON, or not JSON-RPC, or of a kind that is not known, brings no step.
 """
 
@@ -17,8 +17,8 @@ from sessiond.acp.content import content, listed, mapped, model_from, name_from,
 from sessiond.acp.lines import Lines
 from sessiond.acp.sharing import CANCELLED, PERMISSION
 from sessiond.acp.spool import AGENT, EDITOR
-from sessiond.acp.steps import Begun, Caught, Kept, Known, Opened, Over, Step
-from sessiond.acp.turn import MESSAGE_ID, Turn
+from sessiond.acp.steps import Begun, Caught, Kept, Learned, Over, SessionOpened, Step
+from sessiond.acp.turn import MESSAGE_ID, RecordedTurn
 
 LONG = ((EDITOR, "session/prompt"), (AGENT, PERMISSION))
 """Requests during which something goes on in the session."""
@@ -33,7 +33,7 @@ class Talk:
         self._lines = {EDITOR: Lines(), AGENT: Lines()}
         self._asked: dict[bytes, dict[str, tuple[str, dict[str, Any]]]] = {EDITOR: {}, AGENT: {}}
         """By who asked: id -> method and params."""
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, RecordedTurn] = {}
         self.unread = 0
         """Lines that are not JSON-RPC."""
 
@@ -100,7 +100,7 @@ class Talk:
             blocks = listed(params.get("prompt"))
             turn = yield from self._turn(key)
             if (name := name_from(blocks)) is not None:
-                yield Known(key=key, name=name, weak=True)
+                yield Learned(key=key, name=name, weak=True)
             yield from turn.prompted(at, content(blocks), word(mapped(params.get("_meta")).get(MESSAGE_ID)))
         elif kind == AGENT and method == "session/update":
             turn = yield from self._turn(key)
@@ -138,16 +138,16 @@ class Talk:
         elif kind == AGENT and method == "session/set_mode" and "result" in message:
             yield Kept(key=key, values={"acp.mode": params.get("modeId")})
         elif kind == AGENT and method == "session/set_model" and "result" in message:
-            yield Known(key=key, model=word(params.get("modelId")))
+            yield Learned(key=key, model=word(params.get("modelId")))
         elif kind == AGENT and method == "session/set_config_option":
             yield from _options(key, result)
 
     def _opens(self, key: str, *, fresh: bool, cwd: str | None) -> Iterator[Step]:
-        yield Opened(key=key, fresh=fresh, agent=self._agent, cwd=cwd)
+        yield SessionOpened(key=key, fresh=fresh, agent=self._agent, cwd=cwd)
         if key not in self._turns:
-            self._turns[key] = Turn(f"{self._name}-{len(self._turns)}", key)
+            self._turns[key] = RecordedTurn(f"{self._name}-{len(self._turns)}", key)
 
-    def _turn(self, key: str) -> Generator[Step, None, Turn]:
+    def _turn(self, key: str) -> Generator[Step, None, RecordedTurn]:
         if key not in self._turns:  # opened before this connection was recorded
             yield from self._opens(key, fresh=False, cwd=None)
             yield Caught(key=key)
@@ -162,7 +162,7 @@ def _over(asked: tuple[str, dict[str, Any]], number: Any) -> Over:
 def _options(key: str, result: dict[str, Any]) -> Iterator[Step]:
     """Modes, models and options, as a response or an update names them."""
     if (model := model_from(result)) is not None:
-        yield Known(key=key, model=model)
+        yield Learned(key=key, model=model)
     values: dict[str, Any] = {}
     if (mode := word(mapped(result.get("modes")).get("currentModeId"))) is not None:
         values["acp.mode"] = mode

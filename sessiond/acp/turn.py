@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessiond.acp.content import PRINTED, content, listed, mapped, model_from, printed, result, text_of, word
-from sessiond.acp.steps import Ended, Grew, Kept, Known, Said, Step
+from sessiond.acp.steps import Ended, Grew, Kept, Learned, Said, Step
 from sessiond.client.types import NewMessage, ToolCall
 from sessiond.limits import ACP_PRINTED_CHARS, ACP_THOUGHT_CHARS
 
@@ -51,7 +51,7 @@ class _Call(Struct):
         self.given.update(told, _meta={name: value for name, value in meta.items() if name not in PRINTED})
 
 
-class Turn:
+class RecordedTurn:
     """`name` is unique among all turns of all connections; ids of messages are made from it, in order."""
 
     def __init__(self, name: str, key: str) -> None:
@@ -90,12 +90,12 @@ class Turn:
         elif kind == "current_mode_update":
             yield Kept(key=self._key, values={"acp.mode": update.get("currentModeId")})
         elif kind == "config_option_update":
-            yield Known(key=self._key, model=model_from(update))
+            yield Learned(key=self._key, model=model_from(update))
         elif kind == "usage_update":
             values = {name: value for name, value in update.items() if name != "sessionUpdate"}
             yield Kept(key=self._key, values={"acp.usage": values})
         elif kind == "session_info_update":
-            yield Known(key=self._key, name=word(update.get("title")))
+            yield Learned(key=self._key, name=word(update.get("title")))
 
     def answered(self, at: int, answer: dict[str, Any], error: Any) -> Iterator[Step]:
         """The turn ends, with its stop reason or an error."""

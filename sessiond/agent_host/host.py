@@ -15,7 +15,7 @@ import msgspec
 
 from sessiond.agent_host import shapes
 from sessiond.agent_host.hosted import Hosted
-from sessiond.agent_host.known import Known
+from sessiond.agent_host.known import KnownState
 from sessiond.agent_host.listing import Listing
 from sessiond.agent_host.numbers import Numbers
 from sessiond.agent_host.outbox import Outbox
@@ -58,7 +58,7 @@ class _ListPeer:
         self._changed()
 
 
-class Door:
+class WindowDoor:
     """An `Acceptor` for a listener of windows. `writes`: whether they may."""
 
     def __init__(self, host: AgentHost, *, writes: bool) -> None:
@@ -189,7 +189,7 @@ class AgentHost:
         if number > self.numbers.last:  # what is here is older than the window
             return None, []
         found = await self._all(channels)  # from here on nothing waits
-        known: dict[str, Known] = {}
+        known: dict[str, KnownState] = {}
         for channel, hosted in found.items():
             if hosted is not None and shapes.is_chat(channel):
                 state = hosted.known_by(self.numbers.seen(hosted.key, number, window.client_id))

@@ -34,8 +34,8 @@ from sessiond.agent_host.actions import changes
 from sessiond.agent_host.applying import applied, unfinished
 from sessiond.agent_host.asking import Asking
 from sessiond.agent_host.confirmations import Confirmations
-from sessiond.agent_host.known import Known, Reached, in_the_middle
-from sessiond.agent_host.numbers import Numbers, Shown, checksum
+from sessiond.agent_host.known import KnownState, Reached, in_the_middle
+from sessiond.agent_host.numbers import Numbers, ShownState, checksum
 from sessiond.agent_host.outbox import Recipient
 from sessiond.agent_host.refusals import Cut, Refusals
 from sessiond.agent_host.shapes import Action, State, Turn
@@ -63,7 +63,7 @@ _RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 
 
-class Sessions(Protocol):
+class HostedSessions(Protocol):
     """The part of its host that a hosted session needs."""
 
     async def opened(self, hosted: Hosted, *, last: int) -> OpenResult:
@@ -99,7 +99,7 @@ class Hosted:
 
     client = "agent host"
 
-    def __init__(self, host: Sessions, numbers: Numbers, wire_id: str, peer_id: int) -> None:
+    def __init__(self, host: HostedSessions, numbers: Numbers, wire_id: str, peer_id: int) -> None:
         self._host = host
         self._numbers = numbers
         self.id = peer_id
@@ -516,12 +516,12 @@ class Hosted:
         """The actions to `now` have these numbers."""
         self._past.append(Reached(first, number, self.now))
 
-    def known_by(self, number: int) -> Known | None:
+    def known_by(self, number: int) -> KnownState | None:
         """Return what a window that saw all numbers up to this one knows; None if that is not known here any more."""
         known = self._known_by(number)
         return None if known is None else known._replace(asked=self._numbers.asked(self.key, number))
 
-    def _known_by(self, number: int) -> Known | None:
+    def _known_by(self, number: int) -> KnownState | None:
         past = list(self._past)
         if past and past[0].number <= number:
             base = [state for state in past if state.number <= number][-1].conversation
@@ -537,18 +537,20 @@ class Hosted:
                 if reached is None:
                     return None
                 later = Reached(next_mark.first, next_mark.number, reached)
-        return Known(base, (), None) if later is None or number < later.first else in_the_middle(base, later, number)
+        return (
+            KnownState(base, (), None) if later is None or number < later.first else in_the_middle(base, later, number)
+        )
 
-    def since(self, known: Known) -> list[Action]:
+    def since(self, known: KnownState) -> list[Action]:
         """The actions from there to now."""
         first, last = self.asking.missed(known.asked, known.base.active)
         missed = changes(known.base if known.reached is None else known.reached, self.now)
         return [*first, *known.first, *missed, *last]
 
-    def shown(self) -> Shown:
+    def shown(self) -> ShownState:
         """Return what will be known of `now` later."""
         streamed = next((one for one in self._messages if one.status == "streaming"), None)
-        return Shown(
+        return ShownState(
             seq=self.seq,
             last=checksum(self._messages[-1].id) if self._messages else 0,
             ended=self.ended,
@@ -556,7 +558,7 @@ class Hosted:
             chars=0 if streamed is None else len(streamed.content),
         )
 
-    def _as_of(self, shown: Shown) -> Conversation | None:
+    def _as_of(self, shown: ShownState) -> Conversation | None:
         """That state again; None if the session is not what it was by then, or if it is not all here."""
         before = [message for message in self._messages if message.seq <= shown.seq]
         if (checksum(before[-1].id) if before else 0) != shown.last or (self._earlier and not before):

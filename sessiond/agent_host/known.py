@@ -10,7 +10,7 @@ from sessiond.agent_host.shapes import Action
 from sessiond.agent_host.turns import Conversation
 
 
-class Known(NamedTuple):
+class KnownState(NamedTuple):
     """A state that a window has; or it has taken some of the actions to `reached`, and lacks `first`."""
 
     base: Conversation
@@ -28,6 +28,6 @@ class Reached(NamedTuple):
     conversation: Conversation
 
 
-def in_the_middle(base: Conversation, later: Reached, number: int) -> Known:
+def in_the_middle(base: Conversation, later: Reached, number: int) -> KnownState:
     """The connection broke between two actions of one change."""
-    return Known(base, changes(base, later.conversation)[number - later.first + 1 :], later.conversation)
+    return KnownState(base, changes(base, later.conversation)[number - later.first + 1 :], later.conversation)

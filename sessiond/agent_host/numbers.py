@@ -31,7 +31,7 @@ _DRAFT_MS = 24 * 3600 * 1000
 """How long it is known that a session was a draft, if nothing was said in it. Its marks have no time in their session's name."""
 
 
-class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ShownState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A state of a session. Ids of messages are only compared, so they are kept as checksums."""
 
     seq: int
@@ -46,13 +46,13 @@ class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How much of it there was."""
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class StateMark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`first` to `number`: of the actions that led to the state; (0, 0) if the mark is kept for its turn's bounds alone."""
 
     first: int
     number: int
     session: str
-    shown: Shown
+    shown: ShownState
     split: str | None = None
     """The message that begins a turn since then although nobody asked."""
     client: str | None = None
@@ -63,14 +63,14 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Id of the question that windows were asked with this mark's number."""
 
 
-_decode = msgspec.json.Decoder(Mark).decode
+_decode = msgspec.json.Decoder(StateMark).decode
 
 
 class Numbers:
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
         self._path = path
-        self._marks: dict[str, list[Mark]] = {}
+        self._marks: dict[str, list[StateMark]] = {}
         """Of each session, those that are kept for a turn's bounds first, the others in order."""
         self._count = 0
         self._limit = 2 * _MOST
@@ -107,15 +107,15 @@ class Numbers:
         self,
         first: int,
         session: str,
-        shown: Shown,
+        shown: ShownState,
         *,
         split: str | None = None,
         client: str | None = None,
         unanswered: str | None = None,
         asked: str | None = None,
-    ) -> Mark:
+    ) -> StateMark:
         """The state after the actions from `first` to the last number."""
-        made = Mark(first, self.last, session, shown, split, client, unanswered, asked)
+        made = StateMark(first, self.last, session, shown, split, client, unanswered, asked)
         self._keep(made)
         return made
 
@@ -124,13 +124,13 @@ class Numbers:
         given = (mark.number for mark in reversed(self._marks.get(session, [])) if mark.client == client)
         return max(number, next(given, 0))
 
-    def at(self, session: str, number: int) -> tuple[Mark | None, Mark | None]:
+    def at(self, session: str, number: int) -> tuple[StateMark | None, StateMark | None]:
         """The last mark whose numbers had all been given by `number`, and the next one. None where no such is known."""
         marks = [mark for mark in self._marks.get(session, []) if mark.number]
         at = bisect.bisect_right(marks, number, key=lambda mark: mark.number)
         return (marks[at - 1] if at else None), (marks[at] if at < len(marks) else None)
 
-    def newest(self, session: str) -> Mark | None:
+    def newest(self, session: str) -> StateMark | None:
         marks = self._marks.get(session)
         return marks[-1] if marks else None
 
@@ -160,7 +160,7 @@ class Numbers:
             self._count -= len(gone)
             self._stale = True
 
-    def to_write(self, marks: Sequence[Mark]) -> tuple[bytes, bool]:
+    def to_write(self, marks: Sequence[StateMark]) -> tuple[bytes, bool]:
         """Return what brings the file up to date: lines to add, or (then true) its whole content."""
         if not self._stale:
             return _lines(marks), False
@@ -182,7 +182,7 @@ class Numbers:
             self._stale = True
             raise
 
-    def _keep(self, mark: Mark) -> None:
+    def _keep(self, mark: StateMark) -> None:
         self._marks.setdefault(mark.session, []).append(mark)
         self._count += 1
         if self._count >= self._limit:
@@ -202,11 +202,11 @@ class Numbers:
         self._stale = True
 
 
-def _only_bounds(mark: Mark) -> Mark:
-    return Mark(0, 0, mark.session, mark.shown, mark.split, unanswered=mark.unanswered, asked=mark.asked)
+def _only_bounds(mark: StateMark) -> StateMark:
+    return StateMark(0, 0, mark.session, mark.shown, mark.split, unanswered=mark.unanswered, asked=mark.asked)
 
 
-def _lines(marks: Sequence[Mark]) -> bytes:
+def _lines(marks: Sequence[StateMark]) -> bytes:
     return b"".join(msgspec.json.encode(mark) + b"\n" for mark in marks)
 
 

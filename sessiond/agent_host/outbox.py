@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
-from sessiond.agent_host.numbers import Mark, Numbers
+from sessiond.agent_host.numbers import Numbers, StateMark
 from sessiond.fs import off_loop
 
 log = logging.getLogger(__name__)
@@ -26,12 +26,12 @@ class Recipient(Protocol):
 class Outbox:
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
-        self._marks: list[Mark] = []
+        self._marks: list[StateMark] = []
         self._waiting: list[tuple[Recipient, bytes]] = []
         self._sending: asyncio.Task[None] | None = None
         self._failed = False
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: StateMark) -> None:
         """Write it before whatever is posted from now on is sent."""
         self._marks.append(mark)
         self._begin()
@@ -61,7 +61,7 @@ class Outbox:
         finally:
             self._sending = None
 
-    async def _write(self, marks: list[Mark]) -> None:
+    async def _write(self, marks: list[StateMark]) -> None:
         lines, whole = self._numbers.to_write(marks)
         try:
             await off_loop(self._numbers.write, lines, whole)

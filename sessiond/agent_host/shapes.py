@@ -38,21 +38,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """Root of all shapes."""
 
 
-class Part(Shape, frozen=True, kw_only=True, tag_field="kind"):
+class ResponsePart(Shape, frozen=True, kw_only=True, tag_field="kind"):
     """A piece of a turn's response."""
 
 
-class Markdown(Part, frozen=True, kw_only=True, tag="markdown"):
+class Markdown(ResponsePart, frozen=True, kw_only=True, tag="markdown"):
     id: str
     content: str
 
 
-class Reasoning(Part, frozen=True, kw_only=True, tag="reasoning"):
+class Reasoning(ResponsePart, frozen=True, kw_only=True, tag="reasoning"):
     id: str
     content: str
 
 
-class SystemNotification(Part, frozen=True, kw_only=True, tag="systemNotification"):
+class SystemNotification(ResponsePart, frozen=True, kw_only=True, tag="systemNotification"):
     content: str
 
 
@@ -62,7 +62,7 @@ class ErrorInfo(Shape, frozen=True, kw_only=True):
     message: str
 
 
-class ErrorPart(Part, frozen=True, kw_only=True, tag="error"):
+class ErrorPart(ResponsePart, frozen=True, kw_only=True, tag="error"):
     error: ErrorInfo
 
 
@@ -96,7 +96,7 @@ class ToolCall(Shape, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class ToolCallPart(Part, frozen=True, kw_only=True, tag="toolCall"):
+class ToolCallPart(ResponsePart, frozen=True, kw_only=True, tag="toolCall"):
     tool_call: ToolCall
 
 
@@ -117,7 +117,7 @@ class Option(Shape, frozen=True, kw_only=True):
     label: str
 
 
-class Asked(Shape, frozen=True, kw_only=True):
+class InputQuestion(Shape, frozen=True, kw_only=True):
     """A question of a request. Its answer is one of the options, or where it has none, a text."""
 
     id: str
@@ -130,10 +130,10 @@ class Asked(Shape, frozen=True, kw_only=True):
 
 class InputRequest(Shape, frozen=True, kw_only=True):
     id: str
-    questions: tuple[Asked, ...]
+    questions: tuple[InputQuestion, ...]
 
 
-class InputRequestPart(Part, frozen=True, kw_only=True, tag="inputRequest"):
+class InputRequestPart(ResponsePart, frozen=True, kw_only=True, tag="inputRequest"):
     """It has a `response` once it is over, which no snapshot of ours shows."""
 
     request: InputRequest
@@ -330,7 +330,7 @@ def text_added(turn_id: str, part: Markdown | Reasoning, text: str) -> Action:
 def input_request(id: str, text: str, choices: Sequence[tuple[str, str]]) -> InputRequest:
     """`choices`: ids and labels; without them the answer is a text."""
     options = tuple(Option(id=own, label=label) for own, label in choices)
-    asked = Asked(
+    asked = InputQuestion(
         id=ANSWER,
         kind="single-select" if options else "text",
         message=text,

@@ -23,7 +23,7 @@ from sessiond.agent_host import shapes
 from sessiond.agent_host.numbers import Numbers
 from sessiond.agent_host.outbox import Outbox
 from sessiond.agent_host.shapes import SessionSummary, State
-from sessiond.agent_host.writing import Refused, decode_created
+from sessiond.agent_host.writing import WindowRefused, decode_created
 from sessiond.errors import SessiondError
 from sessiond.limits import MIB
 from sessiond.rpc.envelope import ABSENT, Envelope, InvalidMessage, decode
@@ -51,7 +51,7 @@ _AGAIN_S = 3.0
 _READ_ONLY = "sessions can only be read here"
 
 
-class Host(Protocol):
+class WindowHost(Protocol):
     """The part of its host that a window needs."""
 
     numbers: Numbers
@@ -145,7 +145,7 @@ _decode_echo = msgspec.json.Decoder(_Echo).decode
 class Window:
     """A `Receiver` of the transport."""
 
-    def __init__(self, channel: Channel, host: Host, *, writes: bool = False) -> None:
+    def __init__(self, channel: Channel, host: WindowHost, *, writes: bool = False) -> None:
         self.writes = writes
         self._channel = channel
         self._host = host
@@ -186,9 +186,9 @@ class Window:
     def received(self, message: bytes) -> None:
         found = decode(message, 1)
         if isinstance(found, list):
-            self._fail(None, Refused("batches are not part of this protocol", shapes.INVALID_REQUEST))
+            self._fail(None, WindowRefused("batches are not part of this protocol", shapes.INVALID_REQUEST))
         elif isinstance(found, InvalidMessage):
-            self._fail(msgspec.Raw(found.id), Refused(str(found.error), shapes.INVALID_REQUEST))
+            self._fail(msgspec.Raw(found.id), WindowRefused(str(found.error), shapes.INVALID_REQUEST))
         elif found.method == "ping":
             self._answer(found, {}, at_once=True)
         elif found.method is not None:  # else an answer, and we ask for nothing
@@ -249,19 +249,21 @@ class Window:
         handler = _HANDLERS.get(message.method)
         try:
             if handler is None:
-                raise Refused(f"{message.method} is not served here", shapes.METHOD_NOT_FOUND)
+                raise WindowRefused(f"{message.method} is not served here", shapes.METHOD_NOT_FOUND)
             if not self.client_id and message.method not in ("initialize", "reconnect"):
-                raise Refused("`initialize` comes first", shapes.INVALID_REQUEST)
+                raise WindowRefused("`initialize` comes first", shapes.INVALID_REQUEST)
             await handler(self, b"{}" if message.params is ABSENT else bytes(message.params), message)
-        except Refused as refused:
+        except WindowRefused as refused:
             self._fail(message.id, refused)
         except msgspec.DecodeError as error:
-            self._fail(message.id, Refused(str(error), shapes.INVALID_PARAMS))
+            self._fail(message.id, WindowRefused(str(error), shapes.INVALID_PARAMS))
         except SessiondError as error:
-            self._fail(message.id, Refused(str(error), shapes.INTERNAL_ERROR))
+            self._fail(message.id, WindowRefused(str(error), shapes.INTERNAL_ERROR))
         except Exception:
             log.exception("%s of a window failed", message.method)
-            self._fail(message.id, Refused("an internal error: the daemon's log says which", shapes.INTERNAL_ERROR))
+            self._fail(
+                message.id, WindowRefused("an internal error: the daemon's log says which", shapes.INTERNAL_ERROR)
+            )
 
     def _answer(self, message: Envelope, result: object, *, at_once: bool = False) -> None:
         if message.id is ABSENT:
@@ -272,7 +274,7 @@ class Window:
         else:
             self._host.outbox.post([self], encoded)
 
-    def _fail(self, id: msgspec.Raw | None, refused: Refused) -> None:
+    def _fail(self, id: msgspec.Raw | None, refused: WindowRefused) -> None:
         if id is ABSENT:
             return
         error: State = {"code": refused.code, "message": str(refused)}
@@ -288,7 +290,7 @@ class Window:
         if version is None:
             self._host.refuse(wanted.protocol_versions)
             data = {"supportedVersions": list(shapes.VERSIONS)}
-            raise Refused(f"this host speaks {', '.join(shapes.VERSIONS)}", shapes.UNSUPPORTED_VERSION, data)
+            raise WindowRefused(f"this host speaks {', '.join(shapes.VERSIONS)}", shapes.UNSUPPORTED_VERSION, data)
         self.client_id, self._own_name = _named(wanted.client_id), wanted.client_id
         snapshots = await self._host.subscribe(self, wanted.initial_subscriptions[:_MOST_CHANNELS])
         number = self._host.numbers.last
@@ -308,7 +310,7 @@ class Window:
             actions, missing = None, []
         if actions is None:
             self._left_out = True
-            raise Refused("it is not known here what came since then", shapes.NOT_FOUND)
+            raise WindowRefused("it is not known here what came since then", shapes.NOT_FOUND)
         self._answer(message, {"type": "replay", "actions": actions, "missing": missing})
         self._back_at = asyncio.get_running_loop().time()
         self._behind_on = {action["channel"] for action in actions if shapes.is_chat(action["channel"])}
@@ -318,10 +320,10 @@ class Window:
     async def _subscribe(self, params: bytes, message: Envelope) -> None:
         channel = _decode_subscribe(params).channel
         if self._host.channels_of(self) >= _MOST_CHANNELS:
-            raise Refused(f"a window may have {_MOST_CHANNELS} channels at a time", shapes.INVALID_REQUEST)
+            raise WindowRefused(f"a window may have {_MOST_CHANNELS} channels at a time", shapes.INVALID_REQUEST)
         snapshots = await self._host.subscribe(self, [channel])
         if not snapshots:
-            raise Refused(f"{channel} was not found", shapes.NOT_FOUND)
+            raise WindowRefused(f"{channel} was not found", shapes.NOT_FOUND)
         self._answer(message, {"snapshot": snapshots[0]})
 
     async def _unsubscribe(self, params: bytes, message: Envelope) -> None:
@@ -342,13 +344,13 @@ class Window:
         if wanted.action.type not in _OWN:
             try:
                 if not self.writes:
-                    raise Refused(_READ_ONLY)
+                    raise WindowRefused(_READ_ONLY)
                 if wanted.action.type == "chat/truncated" and self._meant_what_was(wanted.channel):
-                    raise Refused("more was said since then")
+                    raise WindowRefused("more was said since then")
                 told = await self._host.write(wanted.channel, wanted.action.type, bytes(action), origin)
                 if told and known:
                     return
-            except (Refused, SessiondError, msgspec.DecodeError) as error:
+            except (WindowRefused, SessiondError, msgspec.DecodeError) as error:
                 why_not = str(error)
             except TimeoutError:
                 why_not = "it took too long; what was kept is shown later"
@@ -382,11 +384,11 @@ class Window:
 
     async def _no_chats(self, params: bytes, message: Envelope) -> None:
         self._may_write()
-        raise Refused("a session has one chat here", shapes.METHOD_NOT_FOUND)
+        raise WindowRefused("a session has one chat here", shapes.METHOD_NOT_FOUND)
 
     def _may_write(self) -> None:
         if not self.writes:
-            raise Refused(_READ_ONLY, shapes.PERMISSION_DENIED)
+            raise WindowRefused(_READ_ONLY, shapes.PERMISSION_DENIED)
 
 
 _HANDLERS: dict[str, Callable[[Window, bytes, Envelope], Awaitable[None]]] = {

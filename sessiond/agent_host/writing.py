@@ -30,7 +30,7 @@ _NAME_CHARS = 60
 """A session that a window made is called what is said first in it, up to here."""
 
 
-class Refused(Exception):
+class WindowRefused(Exception):
     """`code`, `data`: where a request is refused. An action is refused with the text alone."""
 
     def __init__(self, message: str, code: int = shapes.INVALID_PARAMS, data: State | None = None) -> None:
@@ -147,12 +147,12 @@ class Writing:
             case "session/isArchivedChanged":
                 await self._update(hosted, {"archived": _decode_archived(action).is_archived})
                 return False
-        raise Refused("this cannot be changed here")
+        raise WindowRefused("this cannot be changed here")
 
     async def _say(self, hosted: Hosted, message_id: str, said: _Said, origin: State) -> bool:
         """The message has the id of its turn, so what is sent again is there once."""
         if not said.text.strip() and not said.attachments:
-            raise Refused("nothing was said")
+            raise WindowRefused("nothing was said")
         wire: dict[str, Json] = {"id": message_id, "role": "user", "content": said.text}
         if said.attachments:
             wire["metadata"] = {"attachments": said.attachments}
@@ -175,7 +175,7 @@ class Writing:
                 hosted.nobody_answers(message_id)
             await (hosted.born() if seq is None else hosted.reached(seq))
         if not confirmation.given:
-            raise Refused("it was said already")
+            raise WindowRefused("it was said already")
         return True
 
     async def _keep(self, hosted: Hosted, text: str, wire: dict[str, Json]) -> int | None:
@@ -194,20 +194,20 @@ class Writing:
     def _stop(self, hosted: Hosted, turn_id: str) -> NoReturn:
         """Its end is told by itself, because only whoever answers can end a text that streams in."""
         if hosted.now.active is None or hosted.now.active.id != turn_id:
-            raise Refused("that turn has ended")
+            raise WindowRefused("that turn has ended")
         told = self._service.interrupt(hosted.wire_id)
         if not hosted.stop() and not told:
-            raise Refused("nobody is here who could stop it")
-        raise Refused("it was asked to stop")
+            raise WindowRefused("nobody is here who could stop it")
+        raise WindowRefused("it was asked to stop")
 
     async def _answer(self, hosted: Hosted, given: _Completed, origin: State) -> bool:
         """The first answer counts. A window that gives none leaves the question to the others."""
         question = hosted.asking.asks(given.request_id)
         if question is None:
-            raise Refused("that is not asked any more")
+            raise WindowRefused("that is not asked any more")
         said = given.answers.get(shapes.ANSWER)
         if given.response != "accept" or said is None or not isinstance(said.value.value, str):
-            raise Refused("it stays open, because it was not answered")
+            raise WindowRefused("it stays open, because it was not answered")
         params = AnswerParams(session_id=hosted.wire_id, question_id=question.id)
         if said.value.kind == "selected":
             params.choice = said.value.value
@@ -216,7 +216,7 @@ class Writing:
         confirmation = Confirmation(origin, ("chat/inputCompleted", question.id))
         with hosted.confirmations.expecting(confirmation):
             if not self._service.open_sessions.activities.answer(hosted, params):
-                raise Refused("it was answered elsewhere")
+                raise WindowRefused("it was answered elsewhere")
             value: Json = {"kind": said.value.kind, "value": said.value.value}
             hosted.answered(question.id, {shapes.ANSWER: {"state": "submitted", "value": value}})
         return confirmation.given
@@ -225,7 +225,7 @@ class Writing:
         """Cut off what comes after a turn, and put it into the trash. Nothing is cut if more has been said than windows were told."""
         cut = hosted.cut(turn_id)
         if cut is None:
-            raise Refused("unknown turn")
+            raise WindowRefused("unknown turn")
         told = turn_id or next(iter(hosted.earlier_ids), None)
         confirmation = Confirmation(origin, ("chat/truncated", told))
         with hosted.confirmations.expecting(confirmation):
@@ -237,7 +237,7 @@ class Writing:
                 if not confirmation.given:
                     raise
         if not confirmation.given:
-            raise Refused("nothing comes after that turn")
+            raise WindowRefused("nothing comes after that turn")
         return True
 
     async def _update(self, hosted: Hosted, fields: dict[str, Json]) -> None:
@@ -252,13 +252,13 @@ class Writing:
         """
         wire_id = shapes.session_of(channel)
         if wire_id is None or shapes.is_chat(channel) or not is_session_id(wire_id):
-            raise Refused(f"{channel} is not a session of this host")
+            raise WindowRefused(f"{channel} is not a session of this host")
         try:
             await self._opener.opened_here(wire_id)
         except SessionNotFound:
             if self._opener.draft(wire_id, _path(folders[0]) if folders else None):
                 return
-        raise Refused(f"{channel} exists", shapes.SESSION_EXISTS)
+        raise WindowRefused(f"{channel} exists", shapes.SESSION_EXISTS)
 
     async def delete(self, channel: str) -> None:
         """Into the trash. Refused, SessiondError."""
@@ -269,7 +269,7 @@ class Writing:
             if not self._opener.forget_draft(wire_id):
                 await self._service.delete(wire_id)
         except SessionNotFound:
-            raise Refused(f"{channel} was not found", shapes.NOT_FOUND) from None
+            raise WindowRefused(f"{channel} was not found", shapes.NOT_FOUND) from None
 
 
 def _path(uri: str) -> str | None:

@@ -21,7 +21,7 @@ _LOOKS = 8
 SUMS = "SHA256SUMS"
 
 
-class Copied(msgspec.Struct, frozen=True):
+class CopiedFile(msgspec.Struct, frozen=True):
     """A file in the tree, and the version of the original that was copied."""
 
     version: tuple[int, int, int] | None
@@ -34,7 +34,7 @@ class Unreadable(Exception):
     """An original cannot be read; the text says why, for people."""
 
 
-class Tree:
+class BackupTree:
     """`target`: the real name, which must be free. `tag`: tells our own leftovers from those of others."""
 
     def __init__(self, fs: FileSystem, target: str, tag: str) -> None:
@@ -43,7 +43,7 @@ class Tree:
         folder, name = posixpath.split(target)
         short = name.encode()[:150].decode(errors="ignore")
         self._root = posixpath.join(folder, f".{short}.{tag}.new")
-        self.copies: dict[str, Copied] = {}
+        self.copies: dict[str, CopiedFile] = {}
         """Copies by their path in the tree."""
         self._folders: set[str] = set()
 
@@ -80,7 +80,7 @@ class Tree:
                 continue  # it disappeared between two checks
             after = self._fs.stat(source)
             steady = after is not None and (after.ino, after.size, after.mtime_ns) == version
-            self.copies[name] = Copied(version if steady else None, count, digest)
+            self.copies[name] = CopiedFile(version if steady else None, count, digest)
             if steady or size is not None:
                 return True
         return self._fs.stat(source) is not None
@@ -95,7 +95,7 @@ class Tree:
             digest.update(part)
             if offset == 0:
                 self._fs.create(path, part, stat.mode & 0o777 | 0o600)
-                self.copies[name] = Copied(None, 0, "")
+                self.copies[name] = CopiedFile(None, 0, "")
             elif part:
                 self._fs.append(path, part)
             offset += len(part)
@@ -116,7 +116,7 @@ class Tree:
     def put(self, name: str, content: bytes) -> None:
         """Write a file with this content."""
         self._fs.create(self._place(name), content)
-        self.copies[name] = Copied(None, len(content), hashlib.sha256(content).hexdigest())
+        self.copies[name] = CopiedFile(None, len(content), hashlib.sha256(content).hexdigest())
 
     def drop(self, name: str) -> None:
         if self.copies.pop(name, None) is not None:
@@ -187,7 +187,7 @@ def walk(fs: FileSystem, root: str, below: str = "", *, passed: Callable[[str, O
             yield relative
 
 
-def encode_sums(copies: dict[str, Copied]) -> bytes:
+def encode_sums(copies: dict[str, CopiedFile]) -> bytes:
     """Encode the sums as `sha256sum` writes them and `sha256sum --check` reads them."""
     lines = []
     for name, copy in sorted(copies.items()):

@@ -17,8 +17,8 @@ from sessiond import client
 from sessiond.cli.output import ENDED
 from sessiond.cli.streams import wait
 from sessiond.client.blocking import Sessiond
-from sessiond.client.connection import Connection
-from sessiond.client.dialing import Local, Target
+from sessiond.client.connection import DaemonConnection
+from sessiond.client.dialing import DaemonTarget, Local
 from sessiond.client.requests import Answer, Request
 from sessiond.client.wire import Incoming
 from sessiond.endpoint import Places, places
@@ -42,18 +42,18 @@ def connect(*, start: bool = True, timeout_s: float = math.inf, name: str = NAME
 class Single:
     """One connection. ConnectionError when it ends; DaemonUnreachable if an answer takes longer than `timeout_s`."""
 
-    def __init__(self, target: Target, *, introduced: bool = True, timeout_s: float = math.inf) -> None:
+    def __init__(self, target: DaemonTarget, *, introduced: bool = True, timeout_s: float = math.inf) -> None:
         """Without being `introduced` it may talk to a daemon of any version."""
         self._timeout_s = timeout_s
         self._heard: deque[Incoming] = deque()
         deadline = time.monotonic() + timeout_s
         if introduced:
             try:
-                self._connection = Connection.to(target, NAME, deadline, self._heard.append)
+                self._connection = DaemonConnection.to(target, NAME, deadline, self._heard.append)
             except ConnectionError:
                 raise _ended() from None
         else:
-            self._connection = Connection(target.dial(deadline), self._heard.append)
+            self._connection = DaemonConnection(target.dial(deadline), self._heard.append)
 
     def __enter__(self) -> Single:
         return self

@@ -10,7 +10,7 @@ NAME = ".s.PGSQL.5432"
 """The name of a server's socket in its folder: what follows `.s.PGSQL.` is the port."""
 
 
-class Link:
+class DemoLink:
     """Takes connections in `folder`, which exists, and passes them on to the hub in `hub_folder`. Only who may enter the folder
     can connect.
     """
@@ -80,7 +80,7 @@ class Link:
 class _Both:
     """A connection through the link: its two ends, closed when neither direction is left."""
 
-    def __init__(self, link: Link, near: socket.socket, far: socket.socket) -> None:
+    def __init__(self, link: DemoLink, near: socket.socket, far: socket.socket) -> None:
         self._link, self._near, self._far = link, near, far
         self._left = 2
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from sessiond.cli.demo_hub import DemoHub
-from sessiond.cli.demo_link import Link
+from sessiond.cli.demo_link import DemoLink
 from sessiond.cli.peer import DemoEditor, must_see, tell
 from sessiond.cli.throwaway import environment_of, interrupts, stop_daemon
 from sessiond.client import requests
@@ -46,7 +46,7 @@ class Machine:
         os.mkdir(self.home)
         os.mkdir(self._wire, 0o700)
         self.environment = environment_of(self.home)
-        self.link = Link(self._wire, hub.folder)
+        self.link = DemoLink(self._wire, hub.folder)
         self.url = hub.url(_ROLES[name], self._wire)
         self.acknowledged: dict[str, bool] = {}
         self._editor: DemoEditor | None = None

@@ -63,7 +63,7 @@ def command(
     Several sessions go into a folder, or one after another to standard output (with -f json: in one array). With --json the
     document is {"content": ...} or {"path": ..., "bytes": ...}; for several, {"sessions": [{"sessionId": ..., ...}]}.
     """
-    from sessiond.cli.export_run import Exporter, Folder, single
+    from sessiond.cli.export_run import Exporter, ExportFolder, single
 
     output = None if output == "-" else output
     filtered = any(given.values())
@@ -88,7 +88,7 @@ def command(
             place = None
         else:
             target = os.path.abspath(os.path.expanduser(output))
-            place = Folder(target, form) if folder else single(target)
+            place = ExportFolder(target, form) if folder else single(target)
         results, failed = _each(exporter, ids, place, alone=not several)
     if several and not results:
         print(count(0, "session"), file=sys.stderr)

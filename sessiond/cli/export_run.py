@@ -23,7 +23,7 @@ def single(path: str) -> Callable[[str], str]:
     return lambda _session_id: path
 
 
-class Folder:
+class ExportFolder:
     """Session id -> a file in the folder, which is made if needed. Sessions of other stores than the default one go into
     a subfolder per store.
     """

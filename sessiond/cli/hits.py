@@ -20,7 +20,7 @@ from sessiond.errors import SessiondError
 _TAB = 4
 
 
-class Line(NamedTuple):
+class HitLine(NamedTuple):
     """A line of a hit's text. `ranges`: what matched in it; empty for a context line, or a hit without a position."""
 
     text: str
@@ -81,7 +81,7 @@ def counts(out: TextIO, hits: list[Hit], paint: Paint, limit: int | None) -> Non
     out.writelines(f"{paint(one_line(session_id), SESSION)}\t{number}\n" for session_id, number in shown)
 
 
-def text_lines(client: Sessiond, hit: Hit, before: int, after: int) -> Iterator[Line]:
+def text_lines(client: Sessiond, hit: Hit, before: int, after: int) -> Iterator[HitLine]:
     """The lines of a hit that match, with the lines around them; without a match, how it begins."""
     snippet = hit.snippet
     ranges = [(start, end) for start, end in hit.ranges]
@@ -96,12 +96,12 @@ def text_lines(client: Sessiond, hit: Hit, before: int, after: int) -> Iterator[
     if not matching:
         first = text.count("\n", 0, shift)
         matching = [next((n for n in range(first, len(split)) if split[n].text.strip()), first)] if split else []
-        split = [Line(line.text, [], number in matching) for number, line in enumerate(split)]
+        split = [HitLine(line.text, [], number in matching) for number, line in enumerate(split)]
     wanted = {near for number in matching for near in range(number - before, number + after + 1)}
     return (split[number] for number in sorted(wanted) if 0 <= number < len(split))
 
 
-def _split(text: str, ranges: Iterable[tuple[int, int]]) -> Iterator[Line]:
+def _split(text: str, ranges: Iterable[tuple[int, int]]) -> Iterator[HitLine]:
     """Lines with their own parts of the ranges. A range that crosses a line's end belongs to both lines."""
     found = list(ranges)
     at = 0
@@ -110,7 +110,7 @@ def _split(text: str, ranges: Iterable[tuple[int, int]]) -> Iterator[Line]:
         here = [(max(a, at) - at, min(b, end) - at) for a, b in found if a < end and b > at]
         # An empty match (a regex such as ^) has a position, but nothing to colour.
         empty = any(a == b and at <= a <= end for a, b in found)
-        yield Line(line, here, bool(here) or empty)
+        yield HitLine(line, here, bool(here) or empty)
         at = end + 1
 
 
@@ -126,7 +126,7 @@ def _whole(client: Sessiond, hit: Hit) -> str:
     return content_text(found[0].content) if found else ""
 
 
-def _painted(paint: Paint, line: Line) -> str:
+def _painted(paint: Paint, line: HitLine) -> str:
     """Indented as it is in the text. A tab becomes blanks, because a script takes it for the end of a column."""
     text = in_place(line.text)
     blank = len(text) - len(text.lstrip())

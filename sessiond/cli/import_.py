@@ -39,14 +39,14 @@ def command(
     what is new. It says how much came from each tool, if there are several; with --json always. With --json and --follow it
     prints one document a line, whenever something was imported. Exit code 1: a file that you named could not be imported.
     """
-    from sessiond.cli.import_run import Choice, ImportPath, Total, bring_in
+    from sessiond.cli.import_run import ImportChoice, ImportPath, Total, bring_in
 
     if follow and dry_run:
         raise click.UsageError("--follow and --dry-run cannot be used together.")
     if follow and report:
         raise click.UsageError("--follow and --report cannot be used together.")
     # The counts of each tool come with a report.
-    choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run, report=not follow)
+    choice = ImportChoice(given["store"], filter_of(since=given["since"]).get("since"), dry_run, report=not follow)
     missing = [path for path in paths if not os.path.exists(path)]
     for path in missing:
         print(one_line(f"sessiond: {path}: no such file or folder"), file=sys.stderr)

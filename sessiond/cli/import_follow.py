@@ -10,7 +10,7 @@ import msgspec
 
 from sessiond.cli.client import connect, connect_once
 from sessiond.cli.import_report import summary, warning_text
-from sessiond.cli.import_run import Choice, ImportPath, bring_in
+from sessiond.cli.import_run import ImportChoice, ImportPath, bring_in
 from sessiond.cli.output import count, one_line, print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.cli.streams import must_be_read
@@ -24,7 +24,7 @@ ready(Imported)
 _AGAIN_S = 0.2
 
 
-def follow(targets: list[ImportPath], choice: Choice, as_json: bool) -> None:
+def follow(targets: list[ImportPath], choice: ImportChoice, as_json: bool) -> None:
     """Import what is there and what is written, until interrupted or until nobody reads the output. If the daemon ends, go on with the
     next one, which reads what was written meanwhile.
     """

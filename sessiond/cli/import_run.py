@@ -24,7 +24,7 @@ ready(Imported)
 Report = Callable[[Progress], None]
 
 
-class Choice(NamedTuple):
+class ImportChoice(NamedTuple):
     """The choice of what of a path is imported, and where to."""
 
     store: str | None
@@ -110,7 +110,7 @@ def _sums(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def bring_in(client: Sessiond, targets: Sequence[ImportPath], choice: Choice) -> Total:
+def bring_in(client: Sessiond, targets: Sequence[ImportPath], choice: ImportChoice) -> Total:
     """All of them. If interrupted, says what was imported and raises click.Abort."""
     total = Total()
     came = 0
@@ -138,7 +138,9 @@ def bring_in(client: Sessiond, targets: Sequence[ImportPath], choice: Choice) ->
     raise click.Abort
 
 
-def request(client: Sessiond, target: ImportPath, choice: Choice, report: Report | None = None) -> Answer[Imported]:
+def request(
+    client: Sessiond, target: ImportPath, choice: ImportChoice, report: Report | None = None
+) -> Answer[Imported]:
     """One `session/import`. KeyboardInterrupt; if it reports, only once the daemon has stopped it."""
     path = on_wire(target.path)
     return client.answer(requests.import_(path, format=target.tool, on_progress=report, **choice._asdict()))

@@ -20,7 +20,7 @@ _INDENT = re.compile(r"\r?\n([ \t]+)\S")
 _DEEPEST = 200
 
 
-class NotJson(ValueError):
+class NotJsonc(ValueError):
     """The text is not JSON, even with comments allowed."""
 
 
@@ -33,7 +33,7 @@ class _Reader:
         while place < len(text):
             found = _TOKEN.match(text, place)
             if found is None:
-                raise NotJson(f"unexpected character at {place}")
+                raise NotJsonc(f"unexpected character at {place}")
             if found.lastgroup != "blank":
                 self._tokens.append((found.lastgroup or "", found.group(), found.end()))
             place = found.end()
@@ -44,12 +44,12 @@ class _Reader:
     def document(self) -> Any:
         value = self._value((), 0)
         if self._at != len(self._tokens):
-            raise NotJson("something follows the value")
+            raise NotJsonc("something follows the value")
         return value
 
     def _next(self) -> tuple[str, str, int]:
         if self._at == len(self._tokens):
-            raise NotJson("it ends too early")
+            raise NotJsonc("it ends too early")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -58,7 +58,7 @@ class _Reader:
 
     def _value(self, path: tuple[str, ...], depth: int) -> Any:
         if depth > _DEEPEST:
-            raise NotJson("it is nested too deeply")
+            raise NotJsonc("it is nested too deeply")
         kind, text, end = self._next()
         if text == "{" and kind == "mark":
             return self._object(path, end, depth)
@@ -70,7 +70,7 @@ class _Reader:
             self._next()
             return items
         if kind == "mark":
-            raise NotJson(f"unexpected {text}")
+            raise NotJsonc(f"unexpected {text}")
         return _scalar(text)
 
     def _object(self, path: tuple[str, ...], end: int, depth: int) -> dict[str, Any]:
@@ -79,10 +79,10 @@ class _Reader:
         while self._peek() != "}":
             kind, text, _ = self._next()
             if kind != "string" or self._next()[1] != ":":
-                raise NotJson("a member needs a name in quotes and a colon")
+                raise NotJsonc("a member needs a name in quotes and a colon")
             key = _scalar(text)
             if key in made:
-                raise NotJson(f"{text} is there twice")
+                raise NotJsonc(f"{text} is there twice")
             made[key] = self._value((*path, key), depth + 1)
             self._separator("}")
         self._next()
@@ -90,14 +90,14 @@ class _Reader:
 
     def _separator(self, close: str) -> None:
         if self._peek() != close and self._next()[1] != ",":
-            raise NotJson("a comma is missing")
+            raise NotJsonc("a comma is missing")
 
 
 def _scalar(text: str) -> Any:
     try:
         return json.loads(text, strict=False)
     except ValueError as error:
-        raise NotJson(str(error)) from None
+        raise NotJsonc(str(error)) from None
 
 
 def loads(text: str) -> Any:
@@ -116,13 +116,13 @@ def with_member(text: str, path: tuple[str, ...], value: Any) -> str:
     inner = whole
     for key in path:
         if not isinstance(inner, dict):
-            raise NotJson(f"{'.'.join(path[:known]) or 'the document'} is not an object")
+            raise NotJsonc(f"{'.'.join(path[:known]) or 'the document'} is not an object")
         if key not in inner:
             break
         inner = inner[key]
         known += 1
     if known == len(path):
-        raise NotJson(f"{'.'.join(path)} is there already")
+        raise NotJsonc(f"{'.'.join(path)} is there already")
     for key in reversed(path[known + 1 :]):
         value = {key: value}
     place, filled = reader.begins[path[:known]]

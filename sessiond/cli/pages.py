@@ -16,7 +16,7 @@ from sessiond.ready import ready
 PAGE = 1000
 
 
-class Said(Value, frozen=True, kw_only=True):
+class QuotedMessage(Value, frozen=True, kw_only=True):
     """The part of a message that is needed to quote it. A file may have anything in it, so nothing here is of a certain type."""
 
     id: Any = None
@@ -33,7 +33,7 @@ class Said(Value, frozen=True, kw_only=True):
 class SaidPage(Value, frozen=True, kw_only=True):
     """A page of `session/read`."""
 
-    messages: list[Said] = field(default_factory=list)
+    messages: list[QuotedMessage] = field(default_factory=list)
 
 
 class ShownChange(Value, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class ShownChange(Value, frozen=True, kw_only=True):
     note: Note | None = None
 
 
-class Shown(Value, frozen=True, kw_only=True):
+class OpenedSession(Value, frozen=True, kw_only=True):
     """The result of `session/open`. `changes` is None if they are no longer known, or were not asked for."""
 
     session: SessionInfo
@@ -64,7 +64,7 @@ class ShownPage(Value, frozen=True, kw_only=True):
     has_more: bool = False
 
 
-ready(SaidPage, ShownChange, Shown, ShownPage)
+ready(SaidPage, ShownChange, OpenedSession, ShownPage)
 
 
 def read(session_id: str, since: int, limit: int) -> Request[SaidPage]:
@@ -77,12 +77,12 @@ def read_shown(session_id: str, since: int, limit: int) -> Request[ShownPage]:
     return Request("session/read", {"sessionId": session_id, "since": since, "limit": limit}, ShownPage)
 
 
-def open_(session_id: str, **which: int) -> Request[Shown]:
+def open_(session_id: str, **which: int) -> Request[OpenedSession]:
     """`which`: `last` or `since`."""
-    return Request("session/open", {"sessionId": session_id, **which}, Shown)
+    return Request("session/open", {"sessionId": session_id, **which}, OpenedSession)
 
 
-class Listed:
+class ListedPages:
     """Pages of `session/list` as one."""
 
     def __init__(self, pages: list[Answer[ListPage]]) -> None:
@@ -102,7 +102,7 @@ class Listed:
 
 def sessions(
     client: Sessiond, limit: int | None, sort: str | None, wanted: Mapping[str, Any], *, whole: bool = False
-) -> Listed:
+) -> ListedPages:
     """Up to `limit` sessions (None: all), from as many pages as needed.
 
     `whole`: wait until the index knows all sessions again.
@@ -120,10 +120,10 @@ def sessions(
         pages.append(answer)
         cursor = page.next_cursor
         count += len(page.sessions)
-    return Listed(pages)
+    return ListedPages(pages)
 
 
-class Found:
+class FoundPages:
     """Pages of `session/search` as one."""
 
     def __init__(self, pages: list[Answer[HitPage]]) -> None:
@@ -142,7 +142,7 @@ class Found:
         return {**plain[-1], "hits": [hit for page in plain for hit in page["hits"]]}
 
 
-def hits(client: Sessiond, limit: int | None, query: str, mode: str | None, wanted: Mapping[str, Any]) -> Found:
+def hits(client: Sessiond, limit: int | None, query: str, mode: str | None, wanted: Mapping[str, Any]) -> FoundPages:
     """Up to `limit` hits (None: all), from as many pages as needed."""
     pages: list[Answer[HitPage]] = []
     cursor: str | None = None
@@ -153,4 +153,4 @@ def hits(client: Sessiond, limit: int | None, query: str, mode: str | None, want
         pages.append(answer)
         cursor = answer.value.next_cursor
         count += len(answer.value.hits)
-    return Found(pages)
+    return FoundPages(pages)

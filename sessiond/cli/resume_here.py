@@ -14,7 +14,7 @@ from sessiond.client.blocking import Sessiond
 from sessiond.client.requests import new_id, new_session_id
 from sessiond.errors import Unavailable
 from sessiond.exporters import export
-from sessiond.exporters.conversation import Call, Conversation, Turn, result_of
+from sessiond.exporters.conversation import ExportedCall, ExportedConversation, ExportedTurn, result_of
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import JsonObject
@@ -30,7 +30,7 @@ def resume_here(
     client: Sessiond,
     session_id: str,
     session: Session,
-    told: Conversation,
+    told: ExportedConversation,
     wish: Wish,
     cwd: str,
     agree: Callable[[dict[str, Any]], None] | None = None,
@@ -55,7 +55,7 @@ def resume_here(
     return document(session_id, "sessiond", cwd, Made(Written(made, path), lost, kept), words)
 
 
-def _shorter(session: Session, session_id: str, shape: Conversation, cwd: str) -> Session:
+def _shorter(session: Session, session_id: str, shape: ExportedConversation, cwd: str) -> Session:
     """A session with the conversation alone."""
     made = Session(new_session_id(), session.updated_at)
     made.name, made.model, made.cwd = session.name, session.model, cwd
@@ -69,14 +69,14 @@ def _shorter(session: Session, session_id: str, shape: Conversation, cwd: str) -
     return made
 
 
-def _calls(turn: Turn) -> JsonObject:
-    def shown(call: Call) -> JsonObject:
+def _calls(turn: ExportedTurn) -> JsonObject:
+    def shown(call: ExportedCall) -> JsonObject:
         return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
     return {"toolCalls": list(map(shown, turn.calls))} if turn.calls else {}
 
 
-def _say(made: Session, role: str, turn: Turn, blocks: list[JsonObject], rest: JsonObject) -> None:
+def _say(made: Session, role: str, turn: ExportedTurn, blocks: list[JsonObject], rest: JsonObject) -> None:
     made.seq += 1
     only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
     content = only if blocks else ""

@@ -93,12 +93,12 @@ def _added(text: str, wanted: Mapping[str, Any]) -> str | None:
     there = jsonc.loads(text)
     known = there.get("hooks", {}) if isinstance(there, dict) else {}
     if not isinstance(known, dict):
-        raise jsonc.NotJson("`hooks` is not an object")
+        raise jsonc.NotJsonc("`hooks` is not an object")
     missing = {event: value for event, value in wanted.items() if known.get(event) != value}
     if taken := [event for event in missing if event in known]:
-        raise jsonc.NotJson(f"there are hooks of {', '.join(taken)}: add ours to those lists")
+        raise jsonc.NotJsonc(f"there are hooks of {', '.join(taken)}: add ours to those lists")
     for event, value in reversed(missing.items()):
         text = jsonc.with_member(text, ("hooks", event), value)
     if missing and jsonc.loads(text) != {**there, "hooks": {**known, **missing}}:
-        raise jsonc.NotJson("its shape is unusual")
+        raise jsonc.NotJsonc("its shape is unusual")
     return text if missing else None

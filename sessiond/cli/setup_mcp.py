@@ -27,7 +27,7 @@ from sessiond.errors import SessiondError
 NAME = "sessiond"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class ServersPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The place of an agent's servers. `files`: the first one that exists, or else the last; `variable`: names the folder instead of
     the file's own. `path`: of the object with the servers. `shape`: how a server is written.
     """
@@ -43,18 +43,18 @@ _MAC = sys.platform == "darwin"
 _CODE = "~/Library/Application Support/Code/User/mcp.json" if _MAC else "$XDG_CONFIG_HOME/Code/User/mcp.json"
 _OPENCODE = "$XDG_CONFIG_HOME/opencode/"
 PLACES = {
-    "claude": Place(files=("~/.claude.json",), variable="CLAUDE_CONFIG_DIR", path=("mcpServers",), shape="typed"),
-    "codex": Place(files=("~/.codex/config.toml",), variable="CODEX_HOME", path=("mcp_servers",), shape="toml"),
-    "gemini": Place(files=("~/.gemini/settings.json",), path=("mcpServers",)),
-    "opencode": Place(
+    "claude": ServersPlace(files=("~/.claude.json",), variable="CLAUDE_CONFIG_DIR", path=("mcpServers",), shape="typed"),
+    "codex": ServersPlace(files=("~/.codex/config.toml",), variable="CODEX_HOME", path=("mcp_servers",), shape="toml"),
+    "gemini": ServersPlace(files=("~/.gemini/settings.json",), path=("mcpServers",)),
+    "opencode": ServersPlace(
         files=(_OPENCODE + "opencode.jsonc", _OPENCODE + "opencode.json"), path=("mcp",), shape="opencode"
     ),
-    "pi": Place(
+    "pi": ServersPlace(
         files=("~/.pi/agent/mcp.json",), variable="PI_CODING_AGENT_DIR", path=("mcpServers",),
         hint="pi has no MCP of its own: the extension pi-mcp-adapter reads this file (pi install npm:pi-mcp-adapter)",
     ),
-    "vscode": Place(files=(_CODE,), path=("servers",), shape="typed"),
-    "zed": Place(files=("$XDG_CONFIG_HOME/zed/settings.json",), path=("context_servers",)),
+    "vscode": ServersPlace(files=(_CODE,), path=("servers",), shape="typed"),
+    "zed": ServersPlace(files=("$XDG_CONFIG_HOME/zed/settings.json",), path=("context_servers",)),
 }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def run(agent: str, *, write: bool) -> int:
     return 0
 
 
-def file_of(place: Place, env: Mapping[str, str]) -> Path:
+def file_of(place: ServersPlace, env: Mapping[str, str]) -> Path:
     """The file that the agent reads, or will read once it exists."""
     home = user_home(env)
     config = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
@@ -113,7 +113,7 @@ def server(shape: str) -> dict[str, Any]:
     return {"type": "stdio", **plain} if shape == "typed" else plain
 
 
-def _lines(place: Place, path: Path) -> str:
+def _lines(place: ServersPlace, path: Path) -> str:
     if place.shape == "toml":
         return f"# {path}\n{_toml()}"
     value: Any = {NAME: server(place.shape)}
@@ -138,7 +138,7 @@ def _string(value: str | list[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _added(place: Place, path: Path, before: bytes) -> bytes | None:
+def _added(place: ServersPlace, path: Path, before: bytes) -> bytes | None:
     """The file with the server in it; None if one of that name is there. SessiondError where that is not safe."""
     try:
         text = before.decode("utf-8")
@@ -151,7 +151,7 @@ def _added(place: Place, path: Path, before: bytes) -> bytes | None:
     return None if added is None else added.encode("utf-8")
 
 
-def _with_json(place: Place, text: str) -> str | None:
+def _with_json(place: ServersPlace, text: str) -> str | None:
     if not text.strip("\ufeff \t\r\n"):
         text += "{}\n"
     old = jsonc.loads(text)
@@ -162,7 +162,7 @@ def _with_json(place: Place, text: str) -> str | None:
         return None
     made = jsonc.with_member(text, (*place.path, NAME), server(place.shape))
     if _without(jsonc.loads(made), place.path) != _without(old, place.path):
-        raise jsonc.NotJson("its shape is unusual")
+        raise jsonc.NotJsonc("its shape is unusual")
     return made
 
 
@@ -191,5 +191,5 @@ def _without(document: Any, path: tuple[str, ...]) -> Any:
     return kept
 
 
-def _agent(place: Place) -> str:
+def _agent(place: ServersPlace) -> str:
     return next(name for name, one in PLACES.items() if one is place)

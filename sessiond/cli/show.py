@@ -10,7 +10,7 @@ from sessiond.cli import options
 from sessiond.cli.client import connect
 from sessiond.cli.message_view import view
 from sessiond.cli.output import clean, count, for_people, print_json
-from sessiond.cli.pages import Shown, open_, read_shown
+from sessiond.cli.pages import OpenedSession, open_, read_shown
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.cli.way import way_of
 
@@ -61,7 +61,7 @@ def command(
             print(f"\n… for newer messages: sessiond show {session_id} --from {messages[-1]['seq'] + 1}", file=out)
 
 
-def _header(opened: Shown, way: list[str]) -> Iterator[str]:
+def _header(opened: OpenedSession, way: list[str]) -> Iterator[str]:
     info = opened.session
     yield clean(f"{info.session_id}  {info.name or '(no name)'}")
     facts = [count(info.message_count, "message"), info.path, info.model, " ".join(info.tags)]

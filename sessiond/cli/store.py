@@ -20,7 +20,7 @@ from sessiond.hub.opening import address_of, ask_hub, need_extra, own_hub
 from sessiond.shared_config import HubConfig
 
 if TYPE_CHECKING:
-    from sessiond.hub.port import Hub, Welcome
+    from sessiond.hub.port import Hub, HubWelcome
     from sessiond.hub.setup import Owner
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -225,7 +225,7 @@ def verify(name: str, as_json: bool) -> int:
     return 1 if report.differences else 0
 
 
-async def _welcome(hub: Hub) -> Welcome:
+async def _welcome(hub: Hub) -> HubWelcome:
     return await hub.welcome()
 
 

@@ -7,7 +7,7 @@ import click
 from sessiond.cli import options
 from sessiond.cli.client import connect
 from sessiond.cli.output import print_json, say
-from sessiond.cli.pages import Shown, open_
+from sessiond.cli.pages import OpenedSession, open_
 from sessiond.client import requests
 from sessiond.client.blocking import Sessiond
 from sessiond.client.requests import Answer
@@ -34,7 +34,7 @@ def command(session_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_
 
 def _change(
     client: Sessiond, session_id: str, add: tuple[str, ...], remove: tuple[str, ...]
-) -> Answer[Shown] | Answer[SessionResult]:
+) -> Answer[OpenedSession] | Answer[SessionResult]:
     """Read, then write if nothing has changed in between: if two clients tag at once, both succeed."""
     for attempt in range(_TRIES):
         opened = client.answer(open_(session_id, last=0))

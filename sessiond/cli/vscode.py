@@ -75,13 +75,13 @@ def _tell_program(editor: str) -> None:
         text = before.decode("utf-8") if before.strip() else "{}\n"
         settings = jsonc.loads(text)
         if not isinstance(settings, dict):
-            raise jsonc.NotJson("it holds no object")
+            raise jsonc.NotJsonc("it holds no object")
         if "sessiond.path" in settings:
             return
         for key, value in members.items():
             text = jsonc.with_member(text, (key,), value)
         if jsonc.loads(text) != {**settings, **members}:
-            raise jsonc.NotJson("its shape is unusual")
+            raise jsonc.NotJsonc("its shape is unusual")
     except ValueError as error:  # UnicodeDecodeError, NotJson
         raise SessiondError(
             f"{path} cannot be changed safely ({error})", hint=f'set "sessiond.path" there to "{program}"'

@@ -14,14 +14,14 @@ import msgspec
 from sessiond.cli.client import connect, connect_if_running
 from sessiond.cli.editors import Editor, found_editors, is_set_up
 from sessiond.cli.first_steps import NO_MODEL, first_steps
-from sessiond.cli.import_run import Choice, ImportPath, bring_in
+from sessiond.cli.import_run import ImportChoice, ImportPath, bring_in
 from sessiond.cli.output import count, say
 from sessiond.client import requests
 from sessiond.endpoint import Places, places, user_home
 from sessiond.errors import SessiondError
 
 
-class Tool(msgspec.Struct):
+class FoundTool(msgspec.Struct):
     """A tool and what it keeps on this machine: the places that exist, and how many files in them may be its sessions."""
 
     name: str
@@ -47,13 +47,13 @@ def command() -> int:
     return 0
 
 
-def found_tools() -> list[Tool]:
+def found_tools() -> list[FoundTool]:
     """Tools whose places exist and are not empty, those with the most files first."""
     from sessiond.importers.registry import known_places
 
-    tools: dict[str, Tool] = {}
+    tools: dict[str, FoundTool] = {}
     for place in known_places(user_home(os.environ), os.environ):
-        tool = tools.setdefault(place.tool, Tool(place.tool, []))
+        tool = tools.setdefault(place.tool, FoundTool(place.tool, []))
         target = ImportPath(place.path, place.tool)
         tool.targets.append(target)
         tool.files += target.size()[0]
@@ -71,11 +71,11 @@ def _has_sessions(where: Places) -> bool:
         return False
 
 
-def _listed(tools: Sequence[Tool]) -> str:
+def _listed(tools: Sequence[FoundTool]) -> str:
     return ", ".join(f"{tool.name}: {count(tool.files, 'file')}" for tool in tools)
 
 
-def _offer(tools: Sequence[Tool]) -> None:
+def _offer(tools: Sequence[FoundTool]) -> None:
     """Say which histories are here, and import them if the person wants that."""
     if not tools:
         say("No history of a known tool was found here. If you have some elsewhere: sessiond import PATH")
@@ -85,13 +85,15 @@ def _offer(tools: Sequence[Tool]) -> None:
         say("Later: sessiond import")
         return
     with connect() as client:
-        total = bring_in(client, [target for tool in tools for target in tool.targets], Choice(None, None, False)).value
+        total = bring_in(
+            client, [target for tool in tools for target in tool.targets], ImportChoice(None, None, False)
+        ).value
     messages = sum(one.message_count for one in total.sessions)
     say(f"Imported {count(len(total.sessions), 'session')} with {count(messages, 'message')}.")
     say("To keep what these tools write from now on: sessiond follow on")
 
 
-def _say_what_is_here(where: Places, tools: Sequence[Tool]) -> None:
+def _say_what_is_here(where: Places, tools: Sequence[FoundTool]) -> None:
     """For somebody who has used it before: what runs, and what could still be imported."""
     try:
         connection = connect_if_running(where)

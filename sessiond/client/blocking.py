@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessiond.client import requests
 from sessiond.client.daemon_types import Adopted, BackedUp, Followed, Status
-from sessiond.client.dialing import Target
+from sessiond.client.dialing import DaemonTarget
 from sessiond.client.link import Link
 from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.session import Session
@@ -36,7 +36,7 @@ class Sessiond:
     `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
     """
 
-    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
+    def __init__(self, target: DaemonTarget, name: str, timeout_s: float, attempts: float = math.inf) -> None:
         self._link = Link(target, name, timeout_s, attempts)
         self._link.reach()
 

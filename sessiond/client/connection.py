@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from sessiond.client import forks
-from sessiond.client.dialing import Target, Welcome, check_welcome, introduction
+from sessiond.client.dialing import DaemonTarget, Welcome, check_welcome, introduction
 from sessiond.client.requests import Answer, Request
-from sessiond.client.wire import Incoming, Lines, cancellation, refusal, request_line
+from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line
 
 T = TypeVar("T")
 Heard = Callable[[Incoming], None]
@@ -26,23 +26,23 @@ _READ_BYTES = 256 * 1024
 _welcome = msgspec.json.Decoder(Welcome).decode
 
 
-class Connection:
+class DaemonConnection:
     """`heard` gets notifications in the order in which they came, between responses."""
 
     def __init__(self, connected: _socket.socket, heard: Heard | None = None) -> None:
         self._socket = connected
         self._heard = heard
-        self._lines = Lines()
+        self._lines = IncomingLines()
         self._incoming: deque[Incoming] = deque()
         """What has come and is not taken yet; an interrupt leaves it there."""
         self._asking: Request[Any] | None = None
         self._last_id = 0
         self._awaited: set[int] = set()
         self._answers: dict[int, Incoming] = {}
-        forks.keep(self, Connection._forked)
+        forks.keep(self, DaemonConnection._forked)
 
     @classmethod
-    def to(cls, target: Target, name: str, deadline: float, heard: Heard | None = None) -> Connection:
+    def to(cls, target: DaemonTarget, name: str, deadline: float, heard: Heard | None = None) -> DaemonConnection:
         """A connection that has introduced itself. DaemonUnreachable, Unauthorized; OSError where it ended meanwhile,
         TimeoutError where nobody responds.
         """

@@ -24,7 +24,7 @@ def _patience(deadline: float) -> float:
     return PATIENCE_S if deadline == math.inf else max(0.0, deadline - time.monotonic())
 
 
-class Target(Protocol):
+class DaemonTarget(Protocol):
     """The daemon that `connect` was told to reach."""
 
     def dial(self, deadline: float) -> _socket.socket:
@@ -92,7 +92,9 @@ class Tcp:
             ) from None
 
 
-def target(address: str | None, *, token: str | None, token_file: str | None, home: str | None, start: bool) -> Target:
+def target(
+    address: str | None, *, token: str | None, token_file: str | None, home: str | None, start: bool
+) -> DaemonTarget:
     """From the arguments of `connect`. InvalidParams where they do not fit together."""
     if address is not None:
         host, colon, port = address.removeprefix("tcp://").rpartition(":")

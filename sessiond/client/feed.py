@@ -13,10 +13,10 @@ import msgspec
 
 from sessiond.client import forks, requests
 from sessiond.client.changes import Change
-from sessiond.client.connection import Connection
+from sessiond.client.connection import DaemonConnection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S
 from sessiond.client.failures import closed, no_answer
-from sessiond.client.follower import Follower
+from sessiond.client.follower import SessionFollower
 from sessiond.client.hubs import Hubs, OnHub
 from sessiond.client.link import Link
 from sessiond.client.lookout import Lookout
@@ -38,13 +38,17 @@ class Changes(Iterator[Change]):
     """
 
     def __init__(
-        self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None, on_hub: OnHub | None = None
+        self,
+        link: Link,
+        followers: Iterable[SessionFollower],
+        lookout: Lookout | None = None,
+        on_hub: OnHub | None = None,
     ) -> None:
         self._link = link
         self._followers = {one.session_id: one for one in followers}
         self._lookout = lookout
         self._hubs = None if on_hub is None else Hubs(on_hub)
-        self._connection: Connection | None = None
+        self._connection: DaemonConnection | None = None
         self._ready: deque[Change] = deque()
         self._given: dict[str, int] = {}
         """Session -> the seq of its last change that was taken."""
@@ -174,7 +178,7 @@ class Changes(Iterator[Change]):
         if self._lookout is not None:
             self._let_go(self._lookout)
 
-    def _catch_up(self, follower: Follower) -> None:
+    def _catch_up(self, follower: SessionFollower) -> None:
         while follower.stale:
             try:
                 result = self._ask(requests.open_(follower.opening()))
@@ -200,7 +204,7 @@ class Changes(Iterator[Change]):
                     raise
                 continue
             for session_id, since, created_at in lookout.listed(page, time.monotonic()):
-                self._followers.setdefault(session_id, Follower(session_id, since, created_at))
+                self._followers.setdefault(session_id, SessionFollower(session_id, since, created_at))
 
     def _let_go(self, lookout: Lookout) -> None:
         """Stop following sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
@@ -213,7 +217,7 @@ class Changes(Iterator[Change]):
             if not follower.gone:
                 self._ask(requests.close(session_id))
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> DaemonConnection:
         """Connect, as often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
         deadline = time.monotonic() + self._link.timeout_s
         pause = LOOK_AGAIN_S
@@ -221,7 +225,7 @@ class Changes(Iterator[Change]):
             if self._closed or self._link.closed:
                 raise closed()
             try:
-                return Connection.to(self._link.target, self._link.name, deadline, self._hear)
+                return DaemonConnection.to(self._link.target, self._link.name, deadline, self._hear)
             except TimeoutError:
                 raise no_answer("initialize", self._link.timeout_s) from None
             except OSError:
@@ -269,7 +273,7 @@ class Changes(Iterator[Change]):
             if follower.gone:
                 self._forget(follower)
 
-    def _forget(self, follower: Follower) -> None:
+    def _forget(self, follower: SessionFollower) -> None:
         self._followers.pop(follower.session_id, None)
         self._given.pop(follower.session_id, None)
         if self._lookout is not None:

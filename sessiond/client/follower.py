@@ -29,7 +29,7 @@ from sessiond.client.types import Notice, Opened, Page
 EARLY_NOTICES = 1000
 
 
-class Follower:
+class SessionFollower:
     """Follows one session from the change after `since`; with None from whatever its seq is when it is first opened."""
 
     def __init__(

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from sessiond.client import forks
-from sessiond.client.connection import Connection
-from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
+from sessiond.client.connection import DaemonConnection
+from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, DaemonTarget
 from sessiond.client.failures import answer_lost, closed, no_answer
 from sessiond.client.requests import Answer, Request, extend
 from sessiond.client.tape import Tape
@@ -32,14 +32,14 @@ class Link:
     none. `attempts`: how many connections a request may go over.
     """
 
-    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
+    def __init__(self, target: DaemonTarget, name: str, timeout_s: float, attempts: float = math.inf) -> None:
         self.target = target
         self.name = name
         self.timeout_s = timeout_s
         self.attempts = attempts
         self.closed = False
         self._lock = allocate_lock()
-        self._connection: Connection | None = None
+        self._connection: DaemonConnection | None = None
         self._feeds: list[ref[Closable]] = []
         forks.keep(self, Link._forked)
 
@@ -55,7 +55,7 @@ class Link:
         """Do the same as `call`, but return the result also as the daemon sent it."""
         sendings = 0
 
-        def ask(connection: Connection, deadline: float) -> Answer[T]:
+        def ask(connection: DaemonConnection, deadline: float) -> Answer[T]:
             nonlocal sendings
             sendings += 1
             return connection.ask(request, deadline, resent=sendings > 1)
@@ -68,7 +68,7 @@ class Link:
         Errors as for `call`.
         """
 
-        def send(connection: Connection, deadline: float) -> None:
+        def send(connection: DaemonConnection, deadline: float) -> None:
             tape.over(connection)
             while True:
                 while not tape.full and (params := tape.next()) is not None:
@@ -106,7 +106,9 @@ class Link:
         self._feeds = [one for one in self._feeds if one() is not None]
         self._feeds.append(ref(feed))
 
-    def _over(self, method: str, timeout_s: float | None, work: Callable[[Connection, float], T], *, again: bool) -> T:
+    def _over(
+        self, method: str, timeout_s: float | None, work: Callable[[DaemonConnection, float], T], *, again: bool
+    ) -> T:
         """Return what `work` returns, over one connection or, where that ends and `again` says so, over the next."""
         patience = self.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + patience
@@ -139,11 +141,11 @@ class Link:
                 time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                 pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    def _connected(self, deadline: float) -> Connection:
+    def _connected(self, deadline: float) -> DaemonConnection:
         if self.closed:
             raise closed()
         if self._connection is None:
-            made = Connection.to(self.target, self.name, deadline)
+            made = DaemonConnection.to(self.target, self.name, deadline)
             self._connection = made
             if self.closed:  # by another thread meanwhile
                 self._drop()

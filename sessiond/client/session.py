@@ -113,9 +113,9 @@ class Session:
         `answers`: this client answers what others say in the session; `Asked` and `Interrupted` come among the changes.
         """
         from sessiond.client.feed import Changes  # only programs that follow changes pay for it
-        from sessiond.client.follower import Follower
+        from sessiond.client.follower import SessionFollower
 
-        changes = Changes(self._link, [Follower(self.id, since, answers=answers)], on_hub=on_hub)
+        changes = Changes(self._link, [SessionFollower(self.id, since, answers=answers)], on_hub=on_hub)
         try:
             changes.attend()
         except BaseException:

@@ -55,7 +55,7 @@ def _line(message: dict[str, Any]) -> bytes:
         raise InvalidParams(f"a value cannot be sent as JSON: {error}") from None
 
 
-class Lines:
+class IncomingLines:
     """Cuts messages out of what a connection reads."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from sessiond.settings import SOCKET
 from sessiond.transports import tcp
 
 if TYPE_CHECKING:
-    from sessiond.agent_host.host import AgentHost, Door
+    from sessiond.agent_host.host import AgentHost, WindowDoor
     from sessiond.rpc.server import Server
     from sessiond.service.sessions import Service
     from sessiond.transports import ws
@@ -167,9 +167,9 @@ class AgentHostDoor:
         door, gate = await self._behind(writes=writes, admits=self._tokens[writes].admits)
         return await ws.listen(host, port, door, self._config.limits, gate)
 
-    async def _behind(self, *, writes: bool, admits: ws.Admits) -> tuple[Door, ws.Gate]:
+    async def _behind(self, *, writes: bool, admits: ws.Admits) -> tuple[WindowDoor, ws.Gate]:
         """Return what a listener needs."""
-        from sessiond.agent_host.host import AgentHost, Door
+        from sessiond.agent_host.host import AgentHost, WindowDoor
         from sessiond.transports import ws
         from sessiond.transports.ws_http import OriginCheck, token_in_query
 
@@ -182,7 +182,7 @@ class AgentHostDoor:
                 self._host = made
         origins = OriginCheck(self._config.allowed_hosts, (*self._config.allowed_origins, _VSCODE))
         gate = ws.Gate(origins, _NoSite(), admits, "ahp", token_in_query("tkn"), strangers=False)
-        return Door(self._host, writes=writes), gate
+        return WindowDoor(self._host, writes=writes), gate
 
     def status(self) -> AgentHostStatus | None:
         """None: no window can connect, and none is meant to."""

@@ -26,7 +26,7 @@ from typing import Protocol
 import msgspec
 
 import sessiond
-from sessiond.backups.copying import Tree, Unreadable, walk
+from sessiond.backups.copying import BackupTree, Unreadable, walk
 from sessiond.backups.manifest import (
     CONFIG,
     DATA,
@@ -69,7 +69,7 @@ _LOOK_S = 5.0
 _PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
-class Ledger(Protocol):
+class LedgerToCopy(Protocol):
     """The part of the ledger of a shared store that is needed here; `shared.ledger.Ledger` implements it."""
 
     path: str
@@ -78,7 +78,7 @@ class Ledger(Protocol):
         """OSError, sqlite3.Error."""
 
 
-class Removals(Protocol):
+class RemovalsToCopy(Protocol):
     """The part of the ledger of imported sources that is needed here; `service.removals.Removals` implements it."""
 
     async def copy_to(self, path: str) -> bool:
@@ -100,8 +100,8 @@ class Backups:
         journal: JournalWriter,
         mounts: Mounts,
         open_sessions: OpenSessions,
-        ledgers: Mapping[str, Ledger],
-        removals: Removals,
+        ledgers: Mapping[str, LedgerToCopy],
+        removals: RemovalsToCopy,
     ) -> None:
         """`ledgers`: of the shared stores, by their names."""
         self._removals = removals
@@ -122,7 +122,7 @@ class Backups:
         async with self._one:
             target = await NAMED.run(self._target, path)
             tag = f"sessiond-{hashlib.sha256(os.fsencode(self._where.data)).hexdigest()[:8]}"
-            tree = Tree(self._fs, target, tag)
+            tree = BackupTree(self._fs, target, tag)
             try:
                 await NAMED.run(tree.begin)
                 copy = _Copy(
@@ -162,7 +162,7 @@ class Backups:
             )
         return os.path.join(os.path.realpath(folder), name)
 
-    def _abandon(self, tree: Tree) -> None:
+    def _abandon(self, tree: BackupTree) -> None:
         try:
             tree.abandon()
         except OSError as error:
@@ -191,9 +191,9 @@ class _Copy:
         config: Config,
         mounts: Mounts,
         open_sessions: OpenSessions,
-        ledgers: Mapping[str, Ledger],
-        removals: Removals,
-        tree: Tree,
+        ledgers: Mapping[str, LedgerToCopy],
+        removals: RemovalsToCopy,
+        tree: BackupTree,
         progress: Progress | None,
     ) -> None:
         self._removals = removals
@@ -314,7 +314,7 @@ class _Copy:
             self._copy(path, f"{DATA}/journal/{posixpath.basename(path)}", size)
         self._copy_tree(f"{self._where.data}/journal/damaged", f"{DATA}/journal/damaged")
 
-    async def _ledger(self, name: str, ledger: Ledger) -> None:
+    async def _ledger(self, name: str, ledger: LedgerToCopy) -> None:
         """Through SQLite: the file may be in the middle of a write."""
         rough = self._tree.path(f".{name}.ledger")
         try:

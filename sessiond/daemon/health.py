@@ -18,7 +18,7 @@ _ERROR, _WARNING, _INFO = 1, 2, 3
 """LSP's MessageType."""
 
 
-class Damaged(Protocol):
+class DamagedJournal(Protocol):
     """The part of the journal that is needed here; `journal.writer.JournalWriter` implements it."""
 
     on_loss: Callable[[], None]
@@ -35,11 +35,11 @@ class Health:
         self.tell: Callable[[int, str], None] = lambda _type, _text: None
         self.tell_all: Callable[[int, str], None] = lambda _type, _text: None
         self.tell_hub: Callable[[str, HubStatus], None] = lambda _store, _hub: None
-        self._journal: Damaged | None = None
+        self._journal: DamagedJournal | None = None
 
     # Damage
 
-    def watch(self, journal: Damaged) -> None:
+    def watch(self, journal: DamagedJournal) -> None:
         self._journal = journal
         journal.on_loss = self._more_damage
 

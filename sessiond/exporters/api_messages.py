@@ -14,7 +14,14 @@ from typing import Any
 
 import msgspec
 
-from sessiond.exporters.conversation import Call, Turn, conversation, result_of, text_block, without_its_screen
+from sessiond.exporters.conversation import (
+    ExportedCall,
+    ExportedTurn,
+    conversation,
+    result_of,
+    text_block,
+    without_its_screen,
+)
 from sessiond.exporters.picture import data_url
 from sessiond.exporters.turns import pretty
 from sessiond.model.message import Message
@@ -63,7 +70,7 @@ def anthropic(session: Session, messages: Iterable[Message]) -> Iterator[str]:
     yield _document(session, {**({"system": "\n\n".join(system)} if system else {}), "messages": found})
 
 
-def _turns(session: Session, messages: Iterable[Message]) -> list[Turn]:
+def _turns(session: Session, messages: Iterable[Message]) -> list[ExportedTurn]:
     told = without_its_screen(session, messages, Counter())
     return conversation(told, aside=session.metadata.get("sidechain") is True).turns
 
@@ -92,12 +99,12 @@ def _openai_block(block: JsonObject) -> JsonObject:
     return {"type": "image_url", "image_url": {"url": data_url(block)}}
 
 
-def _openai_call(call: Call) -> JsonObject:
+def _openai_call(call: ExportedCall) -> JsonObject:
     arguments = msgspec.json.encode(call.arguments).decode()
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _anthropic_result(call: Call) -> JsonObject:
+def _anthropic_result(call: ExportedCall) -> JsonObject:
     content = result_of(call) or [text_block("(empty)")]
     return {
         "type": "tool_result",

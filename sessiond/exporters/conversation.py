@@ -46,7 +46,7 @@ _NOTICES = frozenset(
 """Types of blocks in which a tool speaks in its own name, whatever the role of the message."""
 
 
-class Call(msgspec.Struct):
+class ExportedCall(msgspec.Struct):
     """`id`: unique in the conversation. `result`: blocks; None if there is none."""
 
     id: str
@@ -56,25 +56,25 @@ class Call(msgspec.Struct):
     failed: bool = False
 
 
-class Turn(msgspec.Struct):
+class ExportedTurn(msgspec.Struct):
     """`role`: system, user or assistant. `blocks`: texts and pictures, with Anthropic's shape. `timestamp`: as in a Message."""
 
     role: str
     blocks: list[JsonObject]
-    calls: list[Call] = []
+    calls: list[ExportedCall] = []
     timestamp: str = ""
     messages: int = 1
     """How many messages of the session it holds."""
 
 
-class Conversation(msgspec.Struct):
+class ExportedConversation(msgspec.Struct):
     """`lost`: what was left out -> how often."""
 
-    turns: list[Turn]
+    turns: list[ExportedTurn]
     lost: Counter[str]
 
 
-def conversation(messages: Iterable[Message], *, aside: bool = False) -> Conversation:
+def conversation(messages: Iterable[Message], *, aside: bool = False) -> ExportedConversation:
     """Return what was said. `aside`: the session is a subagent's own, so its messages are not left out."""
     told = _Telling()
     asked = 0
@@ -91,7 +91,7 @@ def conversation(messages: Iterable[Message], *, aside: bool = False) -> Convers
         if not isinstance(message.content, str):
             told.lost["the tool's records"] += sum(map(_is_notice, message.content))
         told.take(message)
-    return Conversation(told.turns, +told.lost)
+    return ExportedConversation(told.turns, +told.lost)
 
 
 def without_its_screen(session: Session, messages: Iterable[Message], lost: Counter[str]) -> list[Message]:
@@ -131,9 +131,9 @@ class _Telling:
     """A conversation while it is told, message by message."""
 
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[ExportedTurn] = []
         self.lost: Counter[str] = Counter()
-        self._waiting: list[tuple[str, Call, Turn]] = []
+        self._waiting: list[tuple[str, ExportedCall, ExportedTurn]] = []
         """Calls without a result, with the ids that their tool gave them."""
         self._ids: set[str] = set()
 
@@ -153,13 +153,13 @@ class _Telling:
         calls = [self._call(one) for one in given]
         turn = self._turn_for(role, blocks, calls)
         if turn is None:
-            turn = Turn(role, blocks, calls, message.timestamp)
+            turn = ExportedTurn(role, blocks, calls, message.timestamp)
             self.turns.append(turn)
         else:
             turn.blocks, turn.calls, turn.messages = turn.blocks + blocks, turn.calls + calls, turn.messages + 1
         self._waiting += [(str(one.get("id") or ""), call, turn) for one, call in zip(given, calls, strict=True)]
 
-    def _turn_for(self, role: str, blocks: list[JsonObject], calls: list[Call]) -> Turn | None:
+    def _turn_for(self, role: str, blocks: list[JsonObject], calls: list[ExportedCall]) -> ExportedTurn | None:
         """The last turn if the new message is another piece of the same answer: more of its text, or calls made in parallel."""
         last = self.turns[-1] if self.turns else None
         if last is None or role != "assistant" or last.role != role:
@@ -167,7 +167,7 @@ class _Telling:
         parallel = not blocks and all(call.result is None for call in last.calls)
         return last if not last.calls or parallel else None
 
-    def _call(self, given: JsonObject) -> Call:
+    def _call(self, given: JsonObject) -> ExportedCall:
         name = _NOT_IN_NAMES.sub("_", str(given.get("name") or "tool"))[:_MOST_CHARS]
         wanted = _NOT_IN_NAMES.sub("_", str(given.get("id") or "call"))[: _MOST_CHARS - 8]
         fresh, nth = wanted, 1
@@ -175,7 +175,7 @@ class _Telling:
             nth += 1
             fresh = f"{wanted}-{nth}"
         self._ids.add(fresh)
-        return Call(fresh, name, _arguments(given.get("arguments")))
+        return ExportedCall(fresh, name, _arguments(given.get("arguments")))
 
     def _answer(self, message: Message, blocks: list[JsonObject]) -> None:
         """Give the results of a message to their calls. One whose call is unknown gets a call that only stands for it: an API
@@ -200,7 +200,7 @@ class _Telling:
     def _stand_in(self, call: JsonObject, result: list[JsonObject], timestamp: str, *, failed: bool = False) -> None:
         made = self._call(call)
         made.result, made.failed = result, failed
-        self.turns.append(Turn("assistant", [], [made], timestamp))
+        self.turns.append(ExportedTurn("assistant", [], [made], timestamp))
 
 
 def _arguments(given: Any) -> JsonObject:
@@ -213,7 +213,7 @@ def _arguments(given: Any) -> JsonObject:
     return given if isinstance(given, dict) else {}
 
 
-def result_of(call: Call) -> list[JsonObject]:
+def result_of(call: ExportedCall) -> list[JsonObject]:
     """Its result, or the words that stand for a missing one: models refuse a call without a result."""
     return [text_block(NO_RESULT)] if call.result is None else call.result
 

@@ -32,7 +32,7 @@ _SETTINGS = (
 _SETTING_OF_17 = "SELECT set_config('transaction_timeout', '60s', false)"
 
 
-class Link(msgspec.Struct, frozen=True, gc=False):
+class PostgresLink(msgspec.Struct, frozen=True, gc=False):
     """One connection. `pooled`: a pooler is in between."""
 
     connection: asyncpg.Connection
@@ -46,7 +46,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
             return await work(self.connection)
 
 
-async def connect(address: HubAddress, url: str | None = None, pooled: bool | None = None) -> Link:
+async def connect(address: HubAddress, url: str | None = None, pooled: bool | None = None) -> PostgresLink:
     """A connection. `pooled` None: find out. Unavailable, Unauthorized, ConfigError."""
     keywords = arguments(address, url)
     try:
@@ -56,7 +56,7 @@ async def connect(address: HubAddress, url: str | None = None, pooled: bool | No
         raise _never_sent(meaning(error, address.shown())) from None
 
 
-async def _connect(keywords: dict[str, Any], pooled: bool | None) -> Link:
+async def _connect(keywords: dict[str, Any], pooled: bool | None) -> PostgresLink:
     if pooled is None:
         made = await asyncpg.connect(**keywords, timeout=HUB_CONNECT_S, statement_cache_size=0)
         try:
@@ -65,7 +65,7 @@ async def _connect(keywords: dict[str, Any], pooled: bool | None) -> Link:
         finally:
             made.terminate()
     if pooled:
-        return Link(await asyncpg.connect(**keywords, timeout=HUB_CONNECT_S, statement_cache_size=0), True)
+        return PostgresLink(await asyncpg.connect(**keywords, timeout=HUB_CONNECT_S, statement_cache_size=0), True)
     made = await asyncpg.connect(**keywords, timeout=HUB_CONNECT_S)
     try:
         await made.execute(_SETTINGS)
@@ -74,7 +74,7 @@ async def _connect(keywords: dict[str, Any], pooled: bool | None) -> Link:
     except BaseException:
         made.terminate()
         raise
-    return Link(made, False)
+    return PostgresLink(made, False)
 
 
 def _never_sent(error: Exception) -> Exception:
@@ -91,8 +91,8 @@ class Links:
         self._address = address
         self._on_trouble = on_trouble
         self._free = asyncio.Semaphore(HUB_CONNECTIONS)
-        self._idle: list[Link] = []
-        self._busy: list[Link] = []
+        self._idle: list[PostgresLink] = []
+        self._busy: list[PostgresLink] = []
         self._pooled: bool | None = None
         self._closed = False
 
@@ -130,7 +130,7 @@ class Links:
         for link in self._busy:
             link.connection.terminate()
 
-    async def _take(self) -> Link:
+    async def _take(self) -> PostgresLink:
         if self._closed:
             raise Unavailable("the hub was closed")
         while self._idle:
@@ -147,13 +147,13 @@ class Links:
         self._busy.append(link)
         return link
 
-    def _give(self, link: Link) -> None:
+    def _give(self, link: PostgresLink) -> None:
         self._busy.remove(link)
         if self._closed or link.connection.is_closed() or link.connection.is_in_transaction():
             link.connection.terminate()
         else:
             self._idle.append(link)
 
-    def _abort(self, link: Link) -> None:
+    def _abort(self, link: PostgresLink) -> None:
         self._busy.remove(link)
         link.connection.terminate()

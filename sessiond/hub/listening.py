@@ -16,8 +16,8 @@ from typing import Literal
 from sessiond.errors import SessiondError, Unavailable
 from sessiond.hub.address import HubAddress
 from sessiond.hub.failures import OF_ASYNCPG, meaning
-from sessiond.hub.links import Link, connect
-from sessiond.hub.port import Back, Changed, Cursor, HeadPage, Hint, Lost
+from sessiond.hub.links import PostgresLink, connect
+from sessiond.hub.port import Back, HeadHint, HeadPage, Hint, HubCursor, Lost
 from sessiond.limits import HUB_CONNECT_S, HUB_HEARTBEAT_S, HUB_POLL_S, HUB_RETRY_S
 
 
@@ -28,7 +28,7 @@ class Listening:
         self,
         address: HubAddress,
         channel: Callable[[], Awaitable[str]],
-        poll: Callable[[Cursor | None], Awaitable[HeadPage]],
+        poll: Callable[[HubCursor | None], Awaitable[HeadPage]],
         on_lost: Callable[[], None],
     ) -> None:
         self.way: Literal["listening", "polling"] = "listening"
@@ -94,7 +94,7 @@ class Listening:
         finally:
             link.connection.terminate()
 
-    async def _listen(self, link: Link, channel: str) -> None:
+    async def _listen(self, link: PostgresLink, channel: str) -> None:
         gone = asyncio.Event()
 
         def ended(_: object) -> None:
@@ -113,7 +113,7 @@ class Listening:
                 return
         raise Unavailable(f"the hub {self._address.shown()} closed the link")
 
-    async def _ask_again(self, link: Link) -> None:
+    async def _ask_again(self, link: PostgresLink) -> None:
         cursor = (await self._last()).cursor
         self._look.clear()
         self._arrived()
@@ -122,7 +122,7 @@ class Listening:
             page = await self._poll(cursor)
             cursor = page.cursor
             for head in page.heads:
-                self._tell(Changed(head.session, head.head))
+                self._tell(HeadHint(head.session, head.head))
             await self._beat(link)
 
     async def _last(self) -> HeadPage:
@@ -140,7 +140,7 @@ class Listening:
             pass
         self._look.clear()
 
-    async def _beat(self, link: Link) -> None:
+    async def _beat(self, link: PostgresLink) -> None:
         async with asyncio.timeout(HUB_CONNECT_S):
             await link.run(lambda connection: connection.execute("SELECT 1"))
 
@@ -148,7 +148,7 @@ class Listening:
         del connection, pid, channel
         head, _, session = str(payload).partition(" ")
         if session:
-            self._tell(Changed(session, int(head)))
+            self._tell(HeadHint(session, int(head)))
         else:
             # A name that is too long for a hint: whoever reads the list finds it. Or a member was revoked, and the channel is another.
             self._tell(Back())

@@ -125,7 +125,7 @@ class Return(msgspec.Struct, frozen=True):
     listing: bytes | None = None
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class HubHead(msgspec.Struct, frozen=True, gc=False):
     """`floor` is the lowest number that is still there: what came before it was erased. `before` is the digest before the floor."""
 
     session: str
@@ -136,7 +136,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     listing: bytes | None
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class HubCursor(msgspec.Struct, frozen=True):
     """The point up to which a replica has read the hub's list of changed sessions. Keep it whole; only the hub looks into it.
 
     The pass is at `change` and `session`, and the next one begins at `horizon`. `whole`: this pass began with the first session.
@@ -157,8 +157,8 @@ class HeadPage(msgspec.Struct, frozen=True):
     have been restored. `more` False ends the pass. What the replica has and no page of the pass shows, the hub has lost.
     """
 
-    heads: list[Head]
-    cursor: Cursor
+    heads: list[HubHead]
+    cursor: HubCursor
     more: bool
     reset: bool
 
@@ -170,18 +170,18 @@ class OperationPage(msgspec.Struct, frozen=True):
     """
 
     operations: list[Ordered]
-    head: Head
+    head: HubHead
     more: bool
 
 
-class Place(msgspec.Struct, frozen=True):
+class OperationPlace(msgspec.Struct, frozen=True):
     """The place of an operation."""
 
     session: str
     number: int
 
 
-class Welcome(msgspec.Struct, frozen=True):
+class HubWelcome(msgspec.Struct, frozen=True):
     """The facts that a hub tells a daemon. `member`: the author of what it pushes. `sealed`: the store's contents are encrypted.
 
     `hints`: `listening` (the hub tells of changes at once) or `polling` (a pooler is in between). `problem`: why an answer of
@@ -196,7 +196,7 @@ class Welcome(msgspec.Struct, frozen=True):
     problem: str | None
 
 
-class Changed(msgspec.Struct, frozen=True):
+class HeadHint(msgspec.Struct, frozen=True):
     """A hint that a session has this head. It may come late, twice or not at all."""
 
     session: str
@@ -213,7 +213,7 @@ class Back(msgspec.Struct, frozen=True):
     """The hub can be reached, for the first time or again. Hints may have been lost: read on from the cursor."""
 
 
-Hint: TypeAlias = Changed | Lost | Back
+Hint: TypeAlias = HeadHint | Lost | Back
 
 
 class Hub(Protocol):
@@ -223,7 +223,7 @@ class Hub(Protocol):
     overlap. Only one push of a session may be under way at a time.
     """
 
-    async def welcome(self) -> Welcome: ...
+    async def welcome(self) -> HubWelcome: ...
 
     def subscribe(self, listener: Callable[[Hint], None]) -> None:
         """`listener` is called on the loop, in order, from the next round of the loop on. It must not raise."""
@@ -239,16 +239,16 @@ class Hub(Protocol):
     async def give_back(self, lost: Return) -> Pushed:
         """Push operations of any replica. The hub notes who vouches for them."""
 
-    async def places(self, indices: Sequence[int]) -> dict[int, Place]:
+    async def places(self, indices: Sequence[int]) -> dict[int, OperationPlace]:
         """Return the places of those of this replica's operations that are on the hub. Those that are left out are not, and no
         earlier push of them can still succeed: the hub refuses what arrives late. But if the hub was restored, another replica
         may have seen them, and give them back.
         """
 
-    async def heads(self, cursor: Cursor | None, limit: int) -> HeadPage:
+    async def heads(self, cursor: HubCursor | None, limit: int) -> HeadPage:
         """At most `limit` sessions that changed since `cursor`; None: all, from the beginning."""
 
-    async def head(self, session: str) -> Head | None: ...
+    async def head(self, session: str) -> HubHead | None: ...
 
     async def operations(self, session: str, after: int, max_bytes: int) -> OperationPage:
         """The operations after number `after`: at least one if there is one, about `max_bytes` at most. SessionNotFound."""

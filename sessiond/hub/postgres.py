@@ -22,18 +22,18 @@ from sessiond.hub.links import Links
 from sessiond.hub.listening import Listening
 from sessiond.hub.port import (
     KINDS,
-    Cursor,
-    Head,
     HeadPage,
     Hint,
+    HubCursor,
+    HubHead,
+    HubWelcome,
     OperationPage,
+    OperationPlace,
     Ordered,
     Outcome,
-    Place,
     Push,
     Pushed,
     Return,
-    Welcome,
     code_of,
 )
 
@@ -100,7 +100,7 @@ class _Opened(msgspec.Struct, frozen=True):
     """The facts that are known of the store after the first contact."""
 
     store: int
-    welcome: Welcome
+    welcome: HubWelcome
 
 
 class PostgresHub:
@@ -124,7 +124,7 @@ class PostgresHub:
         self._gatherer = Gatherer(self._push_together)
         self._listening = Listening(address, self._channel_now, self._poll, self._lost)
 
-    async def welcome(self) -> Welcome:
+    async def welcome(self) -> HubWelcome:
         opened = self._opened or await self._open()
         return msgspec.structs.replace(opened.welcome, hints=self._listening.way)
 
@@ -152,30 +152,30 @@ class PostgresHub:
         [row] = await self._fenced(_ERASE, opened.store, rest)
         return _pushed(push.session, row)
 
-    async def places(self, indices: Sequence[int]) -> dict[int, Place]:
+    async def places(self, indices: Sequence[int]) -> dict[int, OperationPlace]:
         opened = await self._open()
         return await self._settle(opened.store, indices)
 
-    async def heads(self, cursor: Cursor | None, limit: int) -> HeadPage:
+    async def heads(self, cursor: HubCursor | None, limit: int) -> HeadPage:
         opened = await self._open()
-        at = cursor or Cursor("", 0, "", 0, True)
+        at = cursor or HubCursor("", 0, "", 0, True)
         rows = await self._read(_HEADS, opened.store, at.change, at.session, limit, at.life)
         life, horizon = rows[0]["life"], rows[0]["horizon"]
         if not rows[0]["member"]:
             raise self._no_member()
         if life != at.life:
-            at = Cursor(life, 0, "", horizon, True)
+            at = HubCursor(life, 0, "", horizon, True)
         found = [_head(row) for row in rows if row["session"] is not None]
         more = len(found) == limit
         if more:
             last = rows[-1]
-            following = Cursor(life, last["change"], last["session"], at.horizon or horizon, at.whole)
+            following = HubCursor(life, last["change"], last["session"], at.horizon or horizon, at.whole)
         else:
             # What was still running when the pass began is not surely in it.
-            following = Cursor(life, at.horizon or horizon, "", 0, False)
+            following = HubCursor(life, at.horizon or horizon, "", 0, False)
         return HeadPage(found, following, more, at.whole)
 
-    async def head(self, session: str) -> Head | None:
+    async def head(self, session: str) -> HubHead | None:
         opened = await self._open()
         rows = await self._read(_HEAD, opened.store, session)
         if not rows:
@@ -189,7 +189,7 @@ class PostgresHub:
             await self._channel_now()
             raise SessionNotFound(f"the hub has no session {session}")
         first, *others = rows
-        head = Head(session, first["number"], first["id"], first["index"], first["replica"], first["body"])
+        head = HubHead(session, first["number"], first["id"], first["index"], first["replica"], first["body"])
         found = [
             Ordered(
                 row["number"], row["replica"].hex(), row["index"], KINDS[row["kind"]],
@@ -241,7 +241,7 @@ class PostgresHub:
             if row["safe"]
             else "the server runs with fsync or full_page_writes off: a crash may lose what it confirmed"
         )
-        hello = Welcome(self._address.store, row["name"], row["sealed"], "listening", row["server"], problem)
+        hello = HubWelcome(self._address.store, row["name"], row["sealed"], "listening", row["server"], problem)
         # A push of an earlier process of this replica may still be on its way.
         if self._replica is not None:
             await self._settle(row["id"], ())
@@ -253,7 +253,7 @@ class PostgresHub:
             hint="whoever runs the hub adds members with `sessiond store members`",
         )
 
-    async def _settle(self, store: int, indices: Sequence[int]) -> dict[int, Place]:
+    async def _settle(self, store: int, indices: Sequence[int]) -> dict[int, OperationPlace]:
         async with self._asking:
             try:
                 [row] = await self._read(_SETTLE, store, self._replica, self._fence, list(indices))
@@ -264,7 +264,7 @@ class PostgresHub:
         if row["found_indices"] is None:
             return {}
         found = zip(row["found_indices"], row["sessions"], row["numbers"], strict=True)
-        return {index: Place(session, number) for index, session, number in found}
+        return {index: OperationPlace(session, number) for index, session, number in found}
 
     async def _read(self, statement: str, *arguments: Any) -> list[asyncpg.Record]:
         """Rows of a statement that may be carried out more than once. A link that was idle and is gone is tried again once."""
@@ -326,7 +326,7 @@ class PostgresHub:
         channel: str = rows[0]["channel"]
         return channel
 
-    async def _poll(self, cursor: Cursor | None) -> HeadPage:
+    async def _poll(self, cursor: HubCursor | None) -> HeadPage:
         return await self.heads(cursor, 1000)
 
 
@@ -352,8 +352,8 @@ def _check(push: Push) -> None:
         raise ValueError("a session's name is not empty and has no NUL")
 
 
-def _head(row: asyncpg.Record) -> Head:
-    return Head(row["session"], row["head"], row["digest"], row["floor"], row["before"], row["listing"])
+def _head(row: asyncpg.Record) -> HubHead:
+    return HubHead(row["session"], row["head"], row["digest"], row["floor"], row["before"], row["listing"])
 
 
 def _pushed(session: str, row: asyncpg.Record) -> Pushed:

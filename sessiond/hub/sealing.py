@@ -30,19 +30,19 @@ from sessiond.errors import BadFile, ConfigError
 from sessiond.hub.keys import Key
 from sessiond.hub.port import (
     NOTHING,
-    Cursor,
-    Head,
     HeadPage,
     Hint,
     Hub,
+    HubCursor,
+    HubHead,
+    HubWelcome,
     Operation,
     OperationPage,
+    OperationPlace,
     Ordered,
-    Place,
     Push,
     Pushed,
     Return,
-    Welcome,
     chain,
 )
 
@@ -108,7 +108,7 @@ class SealedHub:
         self._sealer = sealer
         self._replica = replica
 
-    async def welcome(self) -> Welcome:
+    async def welcome(self) -> HubWelcome:
         return await self._hub.welcome()
 
     def subscribe(self, listener: Callable[[Hint], None]) -> None:
@@ -126,14 +126,14 @@ class SealedHub:
             msgspec.structs.replace(lost, operations=sealed, listing=self._seal_listing(lost.session, lost.listing))
         )
 
-    async def places(self, indices: Sequence[int]) -> dict[int, Place]:
+    async def places(self, indices: Sequence[int]) -> dict[int, OperationPlace]:
         return await self._hub.places(indices)
 
-    async def heads(self, cursor: Cursor | None, limit: int) -> HeadPage:
+    async def heads(self, cursor: HubCursor | None, limit: int) -> HeadPage:
         page = await self._hub.heads(cursor, limit)
         return msgspec.structs.replace(page, heads=[self._open_head(head) for head in page.heads])
 
-    async def head(self, session: str) -> Head | None:
+    async def head(self, session: str) -> HubHead | None:
         head = await self._hub.head(session)
         return None if head is None else self._open_head(head)
 
@@ -166,7 +166,7 @@ class SealedHub:
             digest = chain(digest, sealed[-1])
         return sealed
 
-    def _open_all(self, head: Head, operations: Sequence[Ordered], *, last: bool) -> list[Ordered]:
+    def _open_all(self, head: HubHead, operations: Sequence[Ordered], *, last: bool) -> list[Ordered]:
         opened = []
         digest: bytes | None = None
         for one in operations:
@@ -186,7 +186,7 @@ class SealedHub:
     def _seal_listing(self, session: str, listing: bytes | None) -> bytes | None:
         return None if listing is None else self._sealer.seal(listing, _bound("listing", session))
 
-    def _open_head(self, head: Head) -> Head:
+    def _open_head(self, head: HubHead) -> HubHead:
         if head.listing is None:
             return head
         listing = self._sealer.open(head.listing, _bound("listing", head.session), f"what lists show of {head.session}")

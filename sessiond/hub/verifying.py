@@ -14,7 +14,7 @@ import msgspec
 
 from sessiond.errors import BadFile, SessionNotFound
 from sessiond.hub.bodies import unpack_json
-from sessiond.hub.port import NOTHING, Head, Hub, Ordered, chain, seed
+from sessiond.hub.port import NOTHING, Hub, HubHead, Ordered, chain, seed
 
 _PAGE = 1000
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -72,7 +72,7 @@ async def verify(
     return Verified(sessions, operations, size, differences)
 
 
-async def _session(hub: Hub, head: Head, known: tuple[int, bytes] | None) -> tuple[int, int, list[Difference]]:
+async def _session(hub: Hub, head: HubHead, known: tuple[int, bytes] | None) -> tuple[int, int, list[Difference]]:
     """Return how many operations and bytes a session has, and what is wrong with it. It may grow meanwhile."""
     found: list[Difference] = []
     digest, number, size, first = seed(head.session), NOTHING, 0, True

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessiond.importers.acpx_journal import Journal
+from sessiond.importers.acpx_journal import AcpxJournal
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.lines import read_with
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -41,7 +41,7 @@ class Acpx(Tool):
         if path.endswith(".json"):
             yield from read_records(lambda about: _Document(path, about), path, open_, "messages")
         else:
-            yield from read_with(Journal(self.name, path, stem(path).removesuffix(".stream")), path, open_)
+            yield from read_with(AcpxJournal(self.name, path, stem(path).removesuffix(".stream")), path, open_)
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return [os.path.join(home, ".acpx", "sessions")]

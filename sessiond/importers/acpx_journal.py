@@ -24,7 +24,7 @@ _SILENT = frozenset(
 """Updates in which nobody says anything."""
 
 
-class Journal:
+class AcpxJournal:
     def __init__(self, tool: str, path: str, source_id: str) -> None:
         self._path = path
         self._draft = SessionDraft(tool, path, source_id, fallback_time=written_at(path))

@@ -17,8 +17,8 @@ from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.claude_code_message import rest_of, tokens
 from sessiond.importers.claude_code_names import Names
-from sessiond.importers.claude_code_repeats import REPEAT, Repeats
-from sessiond.importers.claude_code_start import Continued, forked_from, start
+from sessiond.importers.claude_code_repeats import REPEAT, ClaudeCodeRepeats
+from sessiond.importers.claude_code_start import ResumedSession, forked_from, start
 from sessiond.importers.claude_code_tree import Tree, tree_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import SessionDraft
@@ -76,13 +76,13 @@ class _Reader:
         self._outputs = ClaudeCodeOutputs(path, open_)
         self._tree = tree
         self._draft = SessionDraft(ClaudeCode.name, path, os.path.basename(path).removesuffix(".jsonl"))
-        self._repeats = Repeats(path, open_source, tree, self._draft.has)
+        self._repeats = ClaudeCodeRepeats(path, open_source, tree, self._draft.has)
         self._ignored: Counter[str] = Counter()
         self._names = Names(ClaudeCode.name, path)
         self._before_start: list[JsonObject] = []
         self._has_parent = False
         self._forked_from: JsonObject | None = None
-        self._continued = Continued(self._draft)
+        self._continued = ResumedSession(self._draft)
 
     def feed(self, line: int, record: JsonObject) -> Iterable[Event]:
         # In a file that has each record twice, only one of the two may name it.

@@ -92,7 +92,7 @@ class _Fullest:
         self.room = _LATER_BYTES
 
 
-class Repeats:
+class ClaudeCodeRepeats:
     """Give it each record, in the file's order. Reads the file if any of its records come again; raises OSError. `has`: whether
     there is a message with this id.
     """

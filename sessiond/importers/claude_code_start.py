@@ -29,7 +29,7 @@ def forked_from(draft: SessionDraft, record: JsonObject) -> JsonObject | None:
     return parent_of(draft.tool, origin) if origin != draft.source_id else None
 
 
-class Continued:
+class ResumedSession:
     """The session that a file goes on from: it begins with records that name another session than the file, as a resumed session or
     a copied file does, and then has its own. A file with no record of its own is that session under another name.
     """

@@ -15,7 +15,7 @@ from sessiond.importers.blocks import text_of
 from sessiond.importers.codex_header import source_id, start
 from sessiond.importers.codex_history import History
 from sessiond.importers.codex_records import TYPES, MessageOf, kind_of, rest_of, said, spoken, thought, used
-from sessiond.importers.codex_repeats import Repeats, Said
+from sessiond.importers.codex_repeats import CodexRepeats, WaitingRecord
 from sessiond.importers.codex_usage import UsageReports
 from sessiond.importers.codex_user import UserWords
 from sessiond.importers.draft import SessionDraft
@@ -55,7 +55,7 @@ class _Reader:
         self._path = path
         self._draft: SessionDraft | None = None
         self._ignored: Counter[str] = Counter()
-        self._repeats = Repeats(self._ignored, self._say_event)
+        self._repeats = CodexRepeats(self._ignored, self._say_event)
         self._user = UserWords(path, open_, self._ignored, self._repeats, self._say_user, self._say_event)
         self._context: JsonObject = {}
         self._history = History()
@@ -124,7 +124,7 @@ class _Reader:
         text = text_of(payload.get("content")) if kind == "message" else ""
         if kind == "message" and payload.get("role") == "user":
             self._reports.asked(text)
-            yield from self._user.item(Said(line, record, payload, text))
+            yield from self._user.item(WaitingRecord(line, record, payload, text))
             return
         yield from self._user.settle()
         if kind == "message":
@@ -149,20 +149,20 @@ class _Reader:
             self._ignored[f"event_msg/{kind}"] += 1
             return
         yield from self._begin(record, {})
-        waiting = Said(line, record, {**payload, "type": kind}, text)
+        waiting = WaitingRecord(line, record, {**payload, "type": kind}, text)
         if kind == "user_message":
             self._reports.asked(text)
             yield from self._user.event(waiting)
         else:
             self._repeats.wait(waiting)
 
-    def _say_event(self, event: Said) -> Iterator[Event]:
+    def _say_event(self, event: WaitingRecord) -> Iterator[Event]:
         kind = str(event.payload["type"])
         content, fields = ("", {"thinking": event.text}) if kind == "agent_reasoning" else (event.text, {})
         metadata = {**rest_of(event.payload, "message", "text"), "event": kind}
         yield from self._say(event.line, event.record, MessageOf(_EVENT_ROLES[kind], content, metadata, fields))
 
-    def _say_user(self, item: Said, injected: bool) -> Iterator[Event]:
+    def _say_user(self, item: WaitingRecord, injected: bool) -> Iterator[Event]:
         message = said(item.payload)
         if injected:
             message.metadata["injected"] = True

@@ -16,7 +16,7 @@ _PATIENCE = 4
 """How many response items an event waits for, in case one of them repeats it."""
 
 
-class Said(msgspec.Struct):
+class WaitingRecord(msgspec.Struct):
     """An event or a user's item that waits for later records."""
 
     line: int
@@ -31,10 +31,10 @@ class Said(msgspec.Struct):
         return self.text.strip() == text.strip()
 
 
-Emit: TypeAlias = Callable[[Said], Iterator[Event]]
+Emit: TypeAlias = Callable[[WaitingRecord], Iterator[Event]]
 
 
-class Repeats:
+class CodexRepeats:
     """Everything that was read, in order; nothing overtakes an event that waits. `emit`: the message of an event that no item
     repeats.
     """
@@ -42,15 +42,15 @@ class Repeats:
     def __init__(self, ignored: Counter[str], emit: Emit) -> None:
         self._ignored = ignored
         self._emit = emit
-        self._waiting: list[Said] = []
-        self._queue: deque[Event | Said] = deque()
+        self._waiting: list[WaitingRecord] = []
+        self._queue: deque[Event | WaitingRecord] = deque()
         self._last: dict[str, str] = {}
         """By kind of event: the text of the last item that it may repeat."""
 
     def put(self, event: Event) -> None:
         self._queue.append(event)
 
-    def wait(self, said: Said) -> None:
+    def wait(self, said: WaitingRecord) -> None:
         self._waiting.append(said)
         self._queue.append(said)
 
@@ -58,10 +58,10 @@ class Repeats:
         """Yield the events that come before everything that waits."""
         while self._queue:
             head = self._queue[0]
-            if isinstance(head, Said) and head.events is None:
+            if isinstance(head, WaitingRecord) and head.events is None:
                 return
             self._queue.popleft()
-            if isinstance(head, Said):
+            if isinstance(head, WaitingRecord):
                 yield from head.events or ()
             else:
                 yield head
@@ -70,7 +70,7 @@ class Repeats:
         """A response item has arrived, which an event of this kind with this text repeats: drop those that say the same, and emit
         those that have waited long enough.
         """
-        waiting: list[Said] = []
+        waiting: list[WaitingRecord] = []
         paired = False
         for said in self._waiting:
             event = str(said.payload["type"])

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from sessiond.importers.codex_repeats import Emit, Repeats, Said, contains
+from sessiond.importers.codex_repeats import CodexRepeats, Emit, WaitingRecord, contains
 from sessiond.importers.record import Event, Opener
 
 _INJECTED = re.compile(
@@ -29,8 +29,8 @@ class UserWords:
         path: str,
         open_: Opener,
         ignored: Counter[str],
-        repeats: Repeats,
-        say_item: Callable[[Said, bool], Iterator[Event]],
+        repeats: CodexRepeats,
+        say_item: Callable[[WaitingRecord, bool], Iterator[Event]],
         say_event: Emit,
     ) -> None:
         self._path = path
@@ -39,11 +39,11 @@ class UserWords:
         self._repeats = repeats
         self._say_item = say_item
         self._say_event = say_event
-        self._item: Said | None = None
-        self._event: Said | None = None
+        self._item: WaitingRecord | None = None
+        self._event: WaitingRecord | None = None
         self._has_events: bool | None = None
 
-    def item(self, said: Said) -> Iterator[Event]:
+    def item(self, said: WaitingRecord) -> Iterator[Event]:
         event = self._event
         if event is not None and event.says(said.text):
             self._event = None
@@ -55,7 +55,7 @@ class UserWords:
         self._repeats.match()
         self._item = said
 
-    def event(self, said: Said) -> Iterator[Event]:
+    def event(self, said: WaitingRecord) -> Iterator[Event]:
         if self._item is not None and not self._item.says(said.text) and self._event is None:
             self._event = said
         elif self._item is not None:
@@ -64,7 +64,7 @@ class UserWords:
             yield from self.settle()
             self._event = said
 
-    def settle(self, event: Said | None = None) -> Iterator[Event]:
+    def settle(self, event: WaitingRecord | None = None) -> Iterator[Event]:
         """Decide about the waiting item. `event`: the `user_message` that came right after it."""
         event, self._event = event or self._event, None
         said, self._item = self._item, None

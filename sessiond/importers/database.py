@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from sessiond.importers.database_in_use import NotInPlace, Snapshot, Told, prepared
+from sessiond.importers.database_in_use import DatabaseSnapshot, NotInPlace, Told, prepared
 from sessiond.importers.draft import moment
 from sessiond.importers.freshness import days_after
 from sessiond.importers.jsontext import NotJson, decode, fit
@@ -210,7 +210,7 @@ def _read(path: str, file: str, open_: Opener, told: Told) -> Iterator[Event]:
     why = "its tool was writing, or stopped in the middle (-journal)"
     if os.path.exists(file + "-wal"):
         try:
-            snapshot = Snapshot(file)
+            snapshot = DatabaseSnapshot(file)
         except NotInPlace as error:
             why = str(error)
         else:

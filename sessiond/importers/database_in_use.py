@@ -95,7 +95,7 @@ def prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
     return connection
 
 
-class Snapshot:
+class DatabaseSnapshot:
     """A snapshot of the file at `path`, which is not a link, as it is now. Raises NotInPlace. `events` must be called, and closes it."""
 
     def __init__(self, path: str) -> None:

@@ -15,7 +15,7 @@ from sessiond.importers.alone import alone
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, utc_moment
-from sessiond.importers.llm_threads import Threads, tokens_of
+from sessiond.importers.llm_threads import LlmThreads, tokens_of
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
 
@@ -34,13 +34,13 @@ class Llm:
 
 
 def _read(database: Database, path: str) -> Iterator[Event]:
-    threads = Threads(database)
+    threads = LlmThreads(database)
     yield from threads.read(path)
     if not threads.there or database.columns("responses"):
         yield from _responses(database, path, threads)
 
 
-def _responses(database: Database, path: str, threads: Threads) -> Iterator[Event]:
+def _responses(database: Database, path: str, threads: LlmThreads) -> Iterator[Event]:
     known = database.require("responses", "id", "prompt", "response", "conversation_id", "datetime_utc")
     names = (
         {row["id"]: row for row in database.rows("SELECT * FROM conversations")}

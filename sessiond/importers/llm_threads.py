@@ -28,7 +28,7 @@ _USED_BEFORE = frozenset(
 )
 
 
-class Threads:
+class LlmThreads:
     """`there`: the file has them. `ids` and `turn_ids` are known after `read`."""
 
     def __init__(self, database: Database) -> None:

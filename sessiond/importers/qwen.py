@@ -11,8 +11,8 @@ from typing import Any
 
 from sessiond.importers import google_parts, usage
 from sessiond.importers.came_from import PARENT, came_from
-from sessiond.importers.claude_code_repeats import REPEAT, Repeats
-from sessiond.importers.claude_code_start import Continued
+from sessiond.importers.claude_code_repeats import REPEAT, ClaudeCodeRepeats
+from sessiond.importers.claude_code_start import ResumedSession
 from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, Tree, TreeRecord, tree_of
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.kept_google import QwenOutputs
@@ -65,12 +65,12 @@ class _Reader:
         self._outputs = QwenOutputs(path, open_)
         self._tree = tree
         self._draft = SessionDraft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
-        self._repeats = Repeats(path, open_source, tree, self._draft.has)
+        self._repeats = ClaudeCodeRepeats(path, open_source, tree, self._draft.has)
         self._ignored: Counter[str] = Counter()
         self._name: str | None = None
         self._first: str | None = None
         self._came_from: JsonObject | None = None
-        self._continued = Continued(self._draft)
+        self._continued = ResumedSession(self._draft)
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         self._continued.take(record)

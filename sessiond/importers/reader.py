@@ -95,7 +95,7 @@ class ImportReader:
         assert self._process.stdin is not None
         pipes.write_frame(self._process.stdin, request)
 
-    def _answer(self) -> reading_worker.Answer:
+    def _answer(self) -> reading_worker.WorkerResponse:
         assert self._process is not None
         assert self._process.stdout is not None
         answer = pipes.read_frame(self._process.stdout)

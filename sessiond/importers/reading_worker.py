@@ -2,7 +2,7 @@
 Started and ended by `importers/reader.py`.
 
     request   [importer, path, whether it grows]
-    answer    `Answer`: events as they came; after the last one an answer without events, which says what was wrong, if
+    answer    `WorkerResponse`: events as they came; after the last one an answer without events, which says what was wrong, if
               anything was, and has the file's growth, pickled: both processes have the same program
 
 Frames of `sessiond.pipes`, in MessagePack. The process writes no file. It ends when its input ends or its output is closed,
@@ -31,7 +31,7 @@ SEARCHED = 50_000
 """New objects before Python searches for cycles, which only errors make."""
 
 
-class Answer(msgspec.Struct, array_like=True, gc=False):
+class WorkerResponse(msgspec.Struct, array_like=True, gc=False):
     """`size`: bytes read so far of this file. `wrong`: the number of an error of the system, if it was one, and a text."""
 
     size: int
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, array_like=True, gc=False):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Answer).decode
+decode = msgspec.msgpack.Decoder(WorkerResponse).decode
 
 
 def main() -> None:
@@ -56,19 +56,19 @@ def main() -> None:
         os._exit(1)  # the reader is gone; closing standard output would only fail again
 
 
-def _answers(importer: str, path: str, grows: bool) -> Iterable[Answer]:
+def _answers(importer: str, path: str, grows: bool) -> Iterable[WorkerResponse]:
     counter = Counter()
     try:
         reading = SourceReading(importer, path, counter, grows=grows)
         while batch := reading.batch():
-            yield Answer(counter.bytes, batch)
+            yield WorkerResponse(counter.bytes, batch)
     except OSError as error:
-        yield Answer(counter.bytes, [], (error.errno, error.strerror or str(error)))
+        yield WorkerResponse(counter.bytes, [], (error.errno, error.strerror or str(error)))
     except Exception as error:  # our own bug, with one file: the other files follow
-        yield Answer(counter.bytes, [], (None, repr(error)))
+        yield WorkerResponse(counter.bytes, [], (None, repr(error)))
     else:
         growth = None if reading.growth is None else pickle.dumps(reading.growth)
-        yield Answer(counter.bytes, [], growth=growth)
+        yield WorkerResponse(counter.bytes, [], growth=growth)
 
 
 if __name__ == "__main__":

@@ -369,7 +369,7 @@ def _in_zip(path: str, format: str | None, *, named: bool) -> Found | SkippedLin
     tools = [name for name in ZIPPED if format in (None, name)]
     try:
         inside = zipped.look(path, [BY_NAME[name] for name in tools])
-    except zipped.Refused as error:
+    except zipped.ArchiveRefused as error:
         return SkippedLine(path, None, str(error)) if named else None
     if inside is not None:
         return Found(inside.tool, path, inside.size)

@@ -27,11 +27,11 @@ _FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 """What `zipfile` raises for a damaged file, and for one that is packed in a way it does not know."""
 
 
-class Refused(Exception):
+class ArchiveRefused(Exception):
     """The ZIP file is not read. The text says why, and what to do."""
 
 
-class Damaged(OSError):
+class DamagedArchive(OSError):
     """A member cannot be unpacked to its end."""
 
 
@@ -66,7 +66,7 @@ def look(path: str, importers: list[Importer]) -> Inside | None:
             if scores.get(tool, 0) > 0 and found.tool in ("", tool):
                 place, found = folder, Inside(tool, [*found.members, member])
     if locked and not found.members:
-        raise Refused("its files are encrypted; unpack it with its password, and import the folder")
+        raise ArchiveRefused("its files are encrypted; unpack it with its password, and import the folder")
     _check_size(found.members)
     return found if found.members else None
 
@@ -75,7 +75,7 @@ def read(importer: Importer, path: str, open_: Opener) -> Iterator[Event]:
     """The events of all members that the importer recognises, as of one source at `path`. Raises OSError."""
     try:
         inside = look(path, [importer])
-    except Refused as error:
+    except ArchiveRefused as error:
         yield SkippedLine(path, None, str(error))
         return
     for member in inside.members if inside is not None else ():
@@ -83,7 +83,7 @@ def read(importer: Importer, path: str, open_: Opener) -> Iterator[Event]:
             try:
                 for event in importer.read(path, lambda _, file=file, member=member: _stream(file, member)):  # type: ignore[misc]
                     yield _named(event, member.filename)
-            except Damaged as error:
+            except DamagedArchive as error:
                 yield SkippedLine(path, None, f"{member.filename}: {error.strerror}")
 
 
@@ -91,7 +91,7 @@ def _opened(raw: BinaryIO) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(raw)
     except _FAULTS as error:
-        raise Refused(f"a damaged ZIP file: {error}") from error
+        raise ArchiveRefused(f"a damaged ZIP file: {error}") from error
 
 
 def _candidates(file: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -106,12 +106,12 @@ def _check_size(members: list[zipfile.ZipInfo]) -> None:
     """By the sizes that the ZIP file says; more than that is not read from a member."""
     for one in members:
         if one.file_size > max(_SMALL_BYTES, _MOST_RATIO * one.compress_size):
-            raise Refused(
+            raise ArchiveRefused(
                 f"{one.filename} unpacks to {one.file_size:,} bytes of {one.compress_size:,}, which no export does"
             )
     total = sum(one.file_size for one in members)
     if total > _MOST_BYTES:
-        raise Refused(
+        raise ArchiveRefused(
             f"it unpacks to {total:,} bytes; at most {_MOST_BYTES:,} are read. Unpack it, and import the folder"
         )
 
@@ -161,7 +161,7 @@ def _guarded(call: Any, *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except _FAULTS as error:
-        raise Damaged(errno.EIO, f"damaged ZIP data: {error}") from error
+        raise DamagedArchive(errno.EIO, f"damaged ZIP data: {error}") from error
 
 
 def _named(event: Event, member: str) -> Event:

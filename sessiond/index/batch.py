@@ -14,7 +14,7 @@ import msgspec
 from sessiond.index.documents import Doc, DocumentRow, DocumentTable
 from sessiond.index.prepared import Prepared, UsageColumns, read, texts_of
 from sessiond.index.schema import MESSAGE, NAME, NOTE
-from sessiond.index.sessions import Known, Sessions, moment, shelf_of
+from sessiond.index.sessions import IndexedSession, Sessions, moment, shelf_of
 from sessiond.index.text import Texts, searchable_name, searchable_note
 from sessiond.index.values import IndexedInfo
 from sessiond.misfits import Misfits
@@ -271,23 +271,23 @@ class Batch:
                 self._docs.drop([stored], new)
         self._sessions.put(known, info, info.fingerprint if believed else None)
 
-    def _notes(self, known: Known) -> dict[tuple[int, str], DocumentRow]:
+    def _notes(self, known: IndexedSession) -> dict[tuple[int, str], DocumentRow]:
         """The session's notes, if `begin_session` was lost with an index file that was replaced."""
         self._docs.flush()
         return {(NOTE, self._docs.key(stored)): stored for stored in self._docs.of(known.no, NOTE)}
 
-    def _put_doc(self, known: Known, doc: Doc, texts: Texts, before: object) -> None:
+    def _put_doc(self, known: IndexedSession, doc: Doc, texts: Texts, before: object) -> None:
         self._docs.put(doc, known.shelf, texts, before)  # type: ignore[arg-type]
         known.max_seq = max(known.max_seq, doc.seq)
 
     def _note(self, session_id: str, message_id: str, problem: str) -> None:
         self._left_out.note(session_id, f"message {message_id}: {problem}")
 
-    def _message_doc(self, known: Known, message: Message, usage: UsageColumns | None = None) -> Doc:
+    def _message_doc(self, known: IndexedSession, message: Message, usage: UsageColumns | None = None) -> Doc:
         at, role = moment(message.timestamp), self._role(message.role)
         return Doc(known.no, MESSAGE, message.seq, at, role, message.id, usage)
 
-    def _note_doc(self, known: Known, note: Note) -> Doc:
+    def _note_doc(self, known: IndexedSession, note: Note) -> Doc:
         return Doc(known.no, NOTE, note.seq, moment(note.timestamp), 0, note.id)
 
     def _role(self, name: str) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Apply: TypeAlias = "Callable[[Batch], None]"
 
 
-class Step(msgspec.Struct, frozen=True):
+class FeedStep(msgspec.Struct, frozen=True):
     """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: must
     be ready before its turn; only in the bulk lane. `late`: nobody waits for it. `shows`: what lists show from now on.
     `smaller`: the same in several changes, for when it cannot be written as one, so that only what is bad in it is left out.
@@ -50,9 +50,9 @@ class FeedQueue:
     """Thread-safe; only one thread takes."""
 
     def __init__(self) -> None:
-        self._live: deque[Step | Mark] = deque()
-        self._bulk: deque[Step | Mark] = deque()
-        self._late: dict[str, Step] = {}
+        self._live: deque[FeedStep | Mark] = deque()
+        self._bulk: deque[FeedStep | Mark] = deque()
+        self._late: dict[str, FeedStep] = {}
         self._diverted: Counter[str] = Counter()
         self._behind: set[int] = set()
         self._single: set[int] = set()
@@ -65,7 +65,7 @@ class FeedQueue:
         self.weight = 0
         """Weight of everything that was put and is not `written`."""
 
-    def put(self, step: Step, *, ahead: bool = False) -> None:
+    def put(self, step: FeedStep, *, ahead: bool = False) -> None:
         """`ahead`: it goes into the live lane even if something of its session waits in the bulk lane."""
         with self._changed:
             self.weight += step.weight
@@ -105,7 +105,7 @@ class FeedQueue:
         """Marks in the live lane that have nothing before them any longer."""
         found: list[Mark] = []
         with self._changed:
-            while self._live and not isinstance(first := self._live[0], Step):
+            while self._live and not isinstance(first := self._live[0], FeedStep):
                 self._live.popleft()
                 self._live_marks -= 1
                 found.append(first)
@@ -114,9 +114,9 @@ class FeedQueue:
     def take_marks(self) -> list[Mark]:
         """All marks in both lanes: nothing can be written at the moment. The steps remain."""
         with self._changed:
-            found = [item for lane in (self._live, self._bulk) for item in lane if not isinstance(item, Step)]
-            self._live = deque(item for item in self._live if isinstance(item, Step))
-            self._bulk = deque(item for item in self._bulk if isinstance(item, Step))
+            found = [item for lane in (self._live, self._bulk) for item in lane if not isinstance(item, FeedStep)]
+            self._live = deque(item for item in self._live if isinstance(item, FeedStep))
+            self._bulk = deque(item for item in self._bulk if isinstance(item, FeedStep))
             self._live_marks = 0
         return found
 
@@ -126,7 +126,7 @@ class FeedQueue:
             self._closed = True
             self._changed.notify()
 
-    def take(self, seconds: float | None, *, live_only: bool = False) -> Step | Mark | None:
+    def take(self, seconds: float | None, *, live_only: bool = False) -> FeedStep | Mark | None:
         """The next one; waits at most this long. None: nothing came, or nothing will come any more (`ended`)."""
         with self._changed:
             self._changed.wait_for(
@@ -139,14 +139,14 @@ class FeedQueue:
             )
             if self._live:
                 first = self._live.popleft()
-                self._live_marks -= not isinstance(first, Step)
+                self._live_marks -= not isinstance(first, FeedStep)
                 return first
             if self._late and not live_only:
                 return self._late.pop(next(iter(self._late)))
             if live_only or not self._bulk_ready():
                 return None
             item = self._bulk.popleft()
-            if isinstance(item, Step):
+            if isinstance(item, FeedStep):
                 self._diverted[item.session_id] -= 1
                 if not self._diverted[item.session_id]:
                     del self._diverted[item.session_id]
@@ -156,7 +156,7 @@ class FeedQueue:
         if not self._bulk:
             return False
         item = self._bulk[0]
-        return not isinstance(item, Step) or item.job is None or item.job.ready
+        return not isinstance(item, FeedStep) or item.job is None or item.job.ready
 
     def poke(self) -> None:
         """A step in the bulk lane may have become ready."""
@@ -205,7 +205,7 @@ class FeedQueue:
         with self._changed:
             return self._closed and not self._live and not self._bulk and not self._late
 
-    def written(self, steps: list[Step]) -> None:
+    def written(self, steps: list[FeedStep]) -> None:
         with self._changed:
             self.weight -= sum(step.weight for step in steps)
             self._behind.difference_update(map(id, steps))

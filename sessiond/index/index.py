@@ -28,11 +28,20 @@ from sessiond.errors import InvalidParams, TooLarge
 from sessiond.index import schema, session_list
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import HitOrders
-from sessiond.index.feed_queue import Apply, Step
+from sessiond.index.feed_queue import Apply, FeedStep
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import PreparedBatch, Preparer
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen, UsageQuery, UsageReport
+from sessiond.index.values import (
+    IndexedInfo,
+    ListQuery,
+    SearchPage,
+    SearchQuery,
+    SessionPage,
+    Unseen,
+    UsageQuery,
+    UsageReport,
+)
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
@@ -136,7 +145,7 @@ class Index:
         if self._writer.diverted(info.session_id):
             # Lists show it at once. Its fingerprint has to wait for earlier steps.
             bare = msgspec.structs.replace(info, fingerprint=None)
-            step = Step(
+            step = FeedStep(
                 info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp), shows=Unseen(stamp, bare)
             )
             self._writer.submit(step, ahead=True)
@@ -148,7 +157,9 @@ class Index:
     def put_saved(self, info: IndexedInfo) -> None:
         """Feed the fingerprint of a session whose other changes were all fed. Lists and searches do not wait for it."""
         stamp = next(self._stamps)
-        self._writer.submit(Step(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(info, stamp), late=True))
+        self._writer.submit(
+            FeedStep(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(info, stamp), late=True)
+        )
 
     def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
         """New messages, or new content of old ones (of the same seq)."""
@@ -178,7 +189,7 @@ class Index:
         stamp = next(self._stamps)
         ids = frozenset(message.id for message in messages)
         note_ids = frozenset(note.id for note in notes)
-        begin = Step(
+        begin = FeedStep(
             info.session_id, len(ids) + _STEP_BYTES, lambda batch: batch.begin_session(info, ids, note_ids, stamp), True
         )
         self._writer.submit(begin)
@@ -194,7 +205,9 @@ class Index:
             self._add_part(info.session_id, part, size)
         size = sum(len(note.content) for note in notes) + _STEP_BYTES
         smaller = partial(_each_note, info, notes, stamp)
-        end = Step(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True, smaller=smaller)
+        end = FeedStep(
+            info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True, smaller=smaller
+        )
         self._writer.submit(end)
 
     def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> int:
@@ -216,7 +229,7 @@ class Index:
     def _add_part(self, session_id: str, messages: Sequence[Message], size: int) -> None:
         job = self._preparer.submit(messages, size)
         # Held once as the preparer's request and once as the rows in its answer.
-        step = Step(
+        step = FeedStep(
             session_id,
             2 * size + _STEP_BYTES,
             lambda batch: batch.add_part(session_id, job.result()),
@@ -294,7 +307,7 @@ class Index:
         """Return how many sessions of a store are not in the trash."""
         return await self._ask(lambda db: session_list.count_sessions(db, store), 0)
 
-    async def list(self, query: ListQuery) -> Page:
+    async def list(self, query: ListQuery) -> SessionPage:
         """InvalidParams naming the field; Cancelled after `search_s`. `lost`: the file turned out to be damaged, or has just
         been replaced by a fresh one that `on_refill` was not called for yet: ask again.
         """
@@ -302,10 +315,10 @@ class Index:
         # Taken before the file is read: what is committed in between is in both, and counts once.
         unseen = {} if query.cursor is not None or self._writer.unseen > _MOST_UNSEEN else self._writer.shown()
         page = await self._ask(
-            lambda db: session_list.list_sessions(db, query, self._limits, unseen), Page(items=[], lost=True)
+            lambda db: session_list.list_sessions(db, query, self._limits, unseen), SessionPage(items=[], lost=True)
         )
         lost = page.lost or not generation == self._writer.generation == self._told_of
-        return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete, lost=lost)
+        return SessionPage(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete, lost=lost)
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """InvalidParams naming the field, TooLarge for the query; Cancelled after `search_s`, in mode regex after
@@ -321,7 +334,7 @@ class Index:
             else:
                 ticket = Ticket(self._limits.search_s)
                 page = await self._readers.run(lambda db: self._by_words(db, query), ticket)
-        except (sqlite3.Error, schema.Unusable, DamagedChunk) as error:
+        except (sqlite3.Error, schema.IndexUnusable, DamagedChunk) as error:
             self._met(error, generation)
             page = SearchPage(hits=[], total=0, incomplete=True)
         return SearchPage(
@@ -338,7 +351,7 @@ class Index:
         generation = self._writer.generation
         try:
             report = await self._readers.run(lambda db: usage_report(db, query), Ticket(self._limits.search_s))
-        except (sqlite3.Error, schema.Unusable, msgspec.DecodeError) as error:
+        except (sqlite3.Error, schema.IndexUnusable, msgspec.DecodeError) as error:
             self._met(error, generation)
             report = UsageReport()
         report.incomplete = self.incomplete
@@ -374,7 +387,7 @@ class Index:
         shows: Unseen | None = None,
         smaller: Callable[[], Iterable[Apply]] | None = None,
     ) -> None:
-        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk, shows=shows, smaller=smaller))
+        self._writer.submit(FeedStep(session_id, size + _STEP_BYTES, apply, bulk, shows=shows, smaller=smaller))
         self._tell_semantic(gone=gone)
 
     def _tell_semantic(self, *, gone: bool) -> None:
@@ -386,7 +399,7 @@ class Index:
         generation = self._writer.generation
         try:
             return await self._lister.run(job, Ticket(self._limits.search_s))
-        except (sqlite3.Error, schema.Unusable, msgspec.DecodeError) as error:
+        except (sqlite3.Error, schema.IndexUnusable, msgspec.DecodeError) as error:
             self._met(error, generation)
             return instead
 
@@ -435,7 +448,7 @@ class Index:
                 schema.check(db)
             finally:
                 db.close()
-        except (schema.Unusable, sqlite3.Error) as error:
+        except (schema.IndexUnusable, sqlite3.Error) as error:
             if schema.is_damage(error):
                 self._writer.suspect(self._writer.generation)
 

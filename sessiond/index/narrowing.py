@@ -39,7 +39,7 @@ class Phrase(NamedTuple):
     prefix: bool
 
 
-class Part(NamedTuple):
+class WordPart(NamedTuple):
     """A word that contains an ASCII token; `ends`: at its end. `dotless`: each `i` of the token may be a dotless one."""
 
     token: str
@@ -56,7 +56,7 @@ class Some(NamedTuple):
     needs: tuple[Need, ...]
 
 
-Need: TypeAlias = "Phrase | Part | All | Some"
+Need: TypeAlias = "Phrase | WordPart | All | Some"
 
 NEVER = Some(())
 """No text has it."""
@@ -74,13 +74,13 @@ def needed(pattern: re.Pattern[str]) -> Need | None:
     return found if found is not None and _count(found) <= MAX_CONDITIONS else None
 
 
-def in_words(need: Need, holding: Callable[[Part], Sequence[str] | None]) -> Need | None:
+def in_words(need: Need, holding: Callable[[WordPart], Sequence[str] | None]) -> Need | None:
     """The same without parts of words: `holding` says which words have one, None if that is unknown. NEVER if there are none,
     None if nothing is known of all of it.
     """
     if isinstance(need, Phrase):
         return need
-    if isinstance(need, Part):
+    if isinstance(need, WordPart):
         words = holding(need)
         return None if words is None else _some([Phrase((word,), prefix=False) for word in words])
     inner = [in_words(one, holding) for one in need.needs]
@@ -97,12 +97,12 @@ def _some(needs: Sequence[Need]) -> Need:
 
 
 def has_parts(need: Need) -> bool:
-    return isinstance(need, Part) or (isinstance(need, (All, Some)) and any(map(has_parts, need.needs)))
+    return isinstance(need, WordPart) or (isinstance(need, (All, Some)) and any(map(has_parts, need.needs)))
 
 
 def match_expression(need: Need) -> str:
     """An FTS5 expression for what `in_words` returns, except NEVER."""
-    if isinstance(need, Part):
+    if isinstance(need, WordPart):
         raise TypeError("parts of words are not in the index")
     if isinstance(need, Phrase):
         return " + ".join(f'"{word}"' for word in need.words) + (" *" if need.prefix else "")
@@ -179,7 +179,7 @@ def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -
         # If case is ignored, `i` may match a dotless one, which is another letter for the index.
         sure = token.split("i") if ignore_case and token.isascii() else [token]
         if (open_left or len(sure) > 1) and len(token) >= _SHORTEST:
-            needs.append(Part(token, begins=not open_left, ends=not open_right, dotless=len(sure) > 1))
+            needs.append(WordPart(token, begins=not open_left, ends=not open_right, dotless=len(sure) > 1))
         if open_left:
             close()
         elif len(sure) > 1 or open_right:

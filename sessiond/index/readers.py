@@ -78,7 +78,7 @@ class Readers:
         if ticket.over():
             raise ticket.ended()
         if not self._writer.intact():
-            raise schema.Unusable("the file is gone")
+            raise schema.IndexUnusable("the file is gone")
         db = self._connection()
         db.set_progress_handler(ticket.over, _STEPS)
         try:

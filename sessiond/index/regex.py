@@ -25,7 +25,7 @@ from sessiond.index.hits import Snippet, hits_of
 from sessiond.index.plan import filter_plans
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.regex_processes import KEPT_S, Processes, RegexJob, all_of
-from sessiond.index.schema import Unusable
+from sessiond.index.schema import IndexUnusable
 from sessiond.index.values import Hit, SearchPage, SearchQuery
 from sessiond.limits import Limits
 from sessiond.ready import ready
@@ -111,7 +111,7 @@ class RegexSearch:
                 message = f"query: {answer.error} at position {answer.position}"
                 raise InvalidParams(message, field="query", position=answer.position)
             if answer.damage is not None:
-                raise Unusable(answer.damage)
+                raise IndexUnusable(answer.damage)
         return all_of(answers)
 
 

@@ -80,7 +80,7 @@ INSERT INTO meta VALUES ('epoch', 0), ('next_doc', 1), ('next_chunk', 1), ('voca
 """
 
 
-class Unusable(Exception):
+class IndexUnusable(Exception):
     """The file cannot be used as an index and has to be replaced by a fresh one. The text says why."""
 
 
@@ -127,7 +127,7 @@ def open_or_make(path: str) -> tuple[sqlite3.Connection, Literal["kept", "unclea
         if sealed is not False:
             try:
                 return _open(path), "kept" if sealed else "unclean"
-            except (sqlite3.Error, Unusable) as error:
+            except (sqlite3.Error, IndexUnusable) as error:
                 if not is_damage(error):
                     raise
     return make(path), "fresh"
@@ -180,7 +180,7 @@ def check(db: sqlite3.Connection) -> None:
     try:
         found = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != ("ok",):
-            raise Unusable(str(found))
+            raise IndexUnusable(str(found))
         # FTS5's own integrity-check would hold the write lock for the whole time.
         db.execute("PRAGMA query_only = OFF")  # creating even a temporary table needs this
         db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, fts, row)")
@@ -189,7 +189,7 @@ def check(db: sqlite3.Connection) -> None:
             decompress(data)
     except (sqlite3.Error, DamagedChunk) as error:
         if is_damage(error):
-            raise Unusable(str(error)) from error
+            raise IndexUnusable(str(error)) from error
         raise
 
 
@@ -204,7 +204,7 @@ def seal(db: sqlite3.Connection, path: str) -> None:
 
 def is_damage(error: BaseException) -> bool:
     """Return whether an error says that the file's content is broken or missing, and not that a disk is full or a lock held."""
-    if isinstance(error, (Unusable, DamagedChunk, msgspec.DecodeError)):
+    if isinstance(error, (IndexUnusable, DamagedChunk, msgspec.DecodeError)):
         return True
     if not isinstance(error, sqlite3.Error):
         return False
@@ -234,14 +234,14 @@ def _open(path: str) -> sqlite3.Connection:
     db = connect(path, reading=False)
     try:
         if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise Unusable("not an index")
+            raise IndexUnusable("not an index")
         if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-            raise Unusable("another version")
+            raise IndexUnusable("another version")
         facts = dict(db.execute("SELECT key, value FROM meta"))
         if facts.get("tokens") != tokens.VERSION:
-            raise Unusable("made with other tokens")
+            raise IndexUnusable("made with other tokens")
         if not all(key in facts for key in ("instance", "epoch", "next_doc", "next_chunk", "vocabulary")):
-            raise Unusable("incomplete")
+            raise IndexUnusable("incomplete")
     except BaseException:
         db.close()
         raise

@@ -57,7 +57,7 @@ def refuse_network(event: str, _arguments: tuple[Any, ...]) -> None:
         raise PermissionError(f"{event}: search by meaning does not use the network")
 
 
-class Waiting:
+class WaitingDocuments:
     """Documents without vectors, as 32 bytes each: as tuples a million of them take 200 MB for as long as that lasts."""
 
     def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
@@ -93,12 +93,12 @@ class Docs:
     def close(self) -> None:
         self._db.close()
 
-    def after(self, chunk: int) -> Waiting:
+    def after(self, chunk: int) -> WaitingDocuments:
         """All documents in later chunks: every new or changed one goes into a new chunk, so these are the ones without
         vectors. In the order of their chunks.
         """
         sql = "SELECT id, chunk, start, size FROM doc WHERE chunk > ? ORDER BY chunk, start"
-        return Waiting(self._db.execute(sql, (chunk,)))
+        return WaitingDocuments(self._db.execute(sql, (chunk,)))
 
     def texts(self, chunk: int, start: int, size: int) -> list[tuple[str, str]]:
         """Empty if the chunk is gone: its documents have moved to later ones."""

@@ -21,7 +21,7 @@ from sessiond.index import cursors
 from sessiond.index.filters import CheckedFilter, Conditions, fits, page_limit, parse_filter, session_conditions
 from sessiond.index.schema import DELETED, UNKNOWN
 from sessiond.index.sessions import keys_of
-from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, Page, Unseen
+from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, SessionPage, Unseen
 from sessiond.limits import Limits
 from sessiond.ready import ready
 
@@ -52,7 +52,7 @@ ready(_Position)
 
 def list_sessions(
     db: sqlite3.Connection, query: ListQuery, limits: Limits, unseen: Mapping[str, Unseen] | None = None
-) -> Page:
+) -> SessionPage:
     """One page. InvalidParams for an invalid limit, sort, filter or cursor. `unseen`: newer values than those in the file,
     by session; only for a first page.
     """
@@ -78,7 +78,7 @@ def list_sessions(
     if len(rows) > fit:
         rows = rows[:fit]
         cursor = cursors.encode(facts["instance"], digest, _Position(epoch, rows[-1][0], rows[-1][1], moved))
-    return Page(items=[_info.decode(raw) for _, _, raw in rows], next_cursor=cursor)
+    return SessionPage(items=[_info.decode(raw) for _, _, raw in rows], next_cursor=cursor)
 
 
 def _fitting(rows: list[Any], most: int) -> int:

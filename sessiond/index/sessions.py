@@ -20,7 +20,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _encode = msgspec.json.Encoder().encode
 
 
-class Known(msgspec.Struct):
+class IndexedSession(msgspec.Struct):
     """A session as the index has it. `keys`: the sort keys of lists: updated, created, name_key, count."""
 
     no: int
@@ -40,11 +40,11 @@ class Sessions:
         self._db = db
         self.epoch = epoch
         """The epoch of the last transaction in which a session moved in any order."""
-        self._cache: dict[str, Known] = {}
+        self._cache: dict[str, IndexedSession] = {}
         self._recorded: set[int] = set()
         self._history_rows: int = db.execute("SELECT count(*) FROM history").fetchone()[0]
 
-    def find(self, session_id: str) -> Known | None:
+    def find(self, session_id: str) -> IndexedSession | None:
         known = self._cache.get(session_id)
         if known is None:
             known = self._load(session_id)
@@ -54,16 +54,16 @@ class Sessions:
                 self._cache[session_id] = known
         return known
 
-    def make(self, session_id: str) -> Known:
+    def make(self, session_id: str) -> IndexedSession:
         """A row for a session that is not known yet. Lists and searches do not show it."""
         sql = "INSERT INTO session (id, store, shelf, archived, updated, created, name_key, count) VALUES (?, '', ?, 0, 0, 0, '', 0)"
         made = self._db.execute(sql, (session_id, UNKNOWN))
         assert made.lastrowid is not None
-        known = Known(made.lastrowid, UNKNOWN, 0, (0, 0, "", 0), None, ())
+        known = IndexedSession(made.lastrowid, UNKNOWN, 0, (0, 0, "", 0), None, ())
         self._cache[session_id] = known
         return known
 
-    def put(self, known: Known, info: IndexedInfo, fingerprint: str | None) -> None:
+    def put(self, known: IndexedSession, info: IndexedInfo, fingerprint: str | None) -> None:
         """Write a session's row and tags; `known` is updated, including its shelf: moving its documents is up to the caller."""
         keys = keys_of(info)
         if keys != known.keys and known.shelf != UNKNOWN and known.no not in self._recorded:
@@ -92,7 +92,7 @@ class Sessions:
             self._db.executemany("INSERT INTO tag VALUES (?, ?)", [(known.no, tag) for tag in tags])
         known.keys, known.tags, known.shelf, known.name = keys, tags, shelf, info.name
 
-    def remove(self, session_id: str, known: Known) -> None:
+    def remove(self, session_id: str, known: IndexedSession) -> None:
         """Its documents must be gone."""
         self._history_rows -= self._db.execute("DELETE FROM history WHERE no = ?", (known.no,)).rowcount
         self._recorded.discard(known.no)
@@ -119,7 +119,7 @@ class Sessions:
             self._history_rows -= self._db.execute("DELETE FROM history WHERE epoch <= ?", row).rowcount
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('history_from', ?)", row)
 
-    def _load(self, session_id: str) -> Known | None:
+    def _load(self, session_id: str) -> IndexedSession | None:
         sql = "SELECT no, shelf, updated, created, name_key, count, name FROM session WHERE id = ?"
         row = self._db.execute(sql, (session_id,)).fetchone()
         if row is None:
@@ -128,7 +128,7 @@ class Sessions:
         top = "SELECT max(seq) FROM doc WHERE session = ? AND kind = ?"
         seqs = [self._db.execute(top, (no, kind)).fetchone()[0] or 0 for kind in (MESSAGE, NOTE)]
         tags = tuple(tag for (tag,) in self._db.execute("SELECT tag FROM tag WHERE no = ?", (no,)))
-        return Known(no, shelf, max(seqs), (updated, created, name_key, count), name, tags)
+        return IndexedSession(no, shelf, max(seqs), (updated, created, name_key, count), name, tags)
 
 
 def keys_of(info: IndexedInfo) -> tuple[int, int, str, int]:

@@ -42,7 +42,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     filter: Mapping[str, Any] | None = None
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions in the requested order. `next_cursor` is None on the last page."""
 
     items: list[IndexedInfo]

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from sessiond.index.chunks import compress, decompress
-from sessiond.index.narrowing import Part
+from sessiond.index.narrowing import WordPart
 
 MOST_WORDS = 256
 """A part that is in more words does not narrow a search."""
@@ -51,7 +51,7 @@ class Vocabulary:
         self._cut = [word.decode("utf-8", "ignore") for word in cut]
         self._words = _BETWEEN + b"".join(row + _BETWEEN for row in plain if row not in cut)
 
-    def holding(self, part: Part) -> list[str] | None:
+    def holding(self, part: WordPart) -> list[str] | None:
         """The words in which a part is, and those that may have it where they were cut. None: too many."""
         token = part.token.encode()
         pieces = token.split(b"i") if part.dotless else [token]

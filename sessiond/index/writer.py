@@ -29,7 +29,7 @@ from sessiond.index import erase, schema
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import Checkpointer
 from sessiond.index.documents import much_is_new
-from sessiond.index.feed_queue import FeedQueue, Mark, Step
+from sessiond.index.feed_queue import FeedQueue, FeedStep, Mark
 from sessiond.index.values import Unseen
 from sessiond.misfits import Misfits
 
@@ -114,7 +114,7 @@ class Writer:
         self._thread.start()
         return state
 
-    def submit(self, step: Step, *, ahead: bool = False) -> None:
+    def submit(self, step: FeedStep, *, ahead: bool = False) -> None:
         """Returns at once. feed_queue.py explains the lanes."""
         if self.problem is not None and self._lanes.weight > self._most_waiting:
             self.lost.add(step.session_id)
@@ -231,17 +231,17 @@ class Writer:
         self._erase()
         self._end()
 
-    def _gather(self, not_before: float) -> list[Step]:
+    def _gather(self, not_before: float) -> list[FeedStep]:
         """The steps that begin a transaction: single changes that wait, or arrive until `not_before` or until a commit is
         requested; or the first part of a whole session.
 
         Single changes that a client waits for get every other transaction for themselves.
         """
-        steps: list[Step] = []
+        steps: list[FeedStep] = []
         self._alone = self._lanes.waited_for and not self._alone
         item = self._lanes.take(self._patience())
         while item is not None:
-            if isinstance(item, Step):
+            if isinstance(item, FeedStep):
                 steps.append(item)
                 if item.bulk or len(steps) >= SLICE:
                     break
@@ -257,7 +257,7 @@ class Writer:
             return MERGE_PAUSE_S if self._merging else MERGE_IDLE_S
         return MERGE_IDLE_S if self._wants_vocabulary() else None
 
-    def _take_more(self, steps: list[Step], seconds: float) -> bool:
+    def _take_more(self, steps: list[FeedStep], seconds: float) -> bool:
         """Return whether the transaction that wrote all `steps` continues with another one; wait at most this long. A step that a
         client waits for comes first, and ends the transaction; a step that nobody waits for does not make it longer than
         intended.
@@ -265,7 +265,7 @@ class Writer:
         if self._marks or steps[-1].late:
             return False
         item = self._lanes.take(seconds)
-        if isinstance(item, Step):
+        if isinstance(item, FeedStep):
             steps.append(item)
             return True
         if item is not None:
@@ -280,7 +280,7 @@ class Writer:
         for mark in marks:
             mark.set_result(None)
 
-    def _write(self, steps: list[Step]) -> None:
+    def _write(self, steps: list[FeedStep]) -> None:
         """Write all steps, in as many transactions as necessary, and those that arrive meanwhile, which are appended to
         `steps`; never raises.
         """
@@ -289,7 +289,7 @@ class Writer:
             try:
                 self._tried = 0
                 if self._suspect.is_set() or not self.intact():
-                    raise schema.Unusable("the file is gone or damaged")
+                    raise schema.IndexUnusable("the file is gone or damaged")
                 if self._stale:
                     self._reopen()
                 at += self._transaction(steps, at, most)
@@ -310,7 +310,7 @@ class Writer:
                     self.lost.add(steps[at].session_id)  # it broke a fresh file too, so the file is not the cause
                     at += 1
 
-    def _transaction(self, steps: list[Step], start: int, most: int) -> int:
+    def _transaction(self, steps: list[FeedStep], start: int, most: int) -> int:
         """Write at most `most` steps from `start` on in one transaction. Returns how many."""
         until = time.monotonic() + TRANSACTION_S
         at, weight = start, 0
@@ -398,7 +398,7 @@ class Writer:
         if self._soiled:
             try:
                 if not written or not self.intact():
-                    raise schema.Unusable("removed content is still in it")
+                    raise schema.IndexUnusable("removed content is still in it")
                 self._stop_builder()
                 self._batch.forget_vocabulary()
                 self._batch.forget_roles()
@@ -411,11 +411,11 @@ class Writer:
         for done in waiting:
             done.set_result(written)
 
-    def _smaller(self, step: Step, error: Exception) -> list[Step]:
+    def _smaller(self, step: FeedStep, error: Exception) -> list[FeedStep]:
         """The steps to try instead of one that cannot be written; none if it has no smaller ones: then it is given up."""
         if step.smaller is not None:
             with self.left_out.apart(step.session_id):
-                return [Step(step.session_id, 0, apply, step.bulk) for apply in step.smaller()]
+                return [FeedStep(step.session_id, 0, apply, step.bulk) for apply in step.smaller()]
         else:
             self.left_out.note(step.session_id, error)
         return []

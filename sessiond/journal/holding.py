@@ -11,13 +11,13 @@ from sessiond.fs import FileSystem, atomic_write
 from sessiond.journal.held import UndamagedFile, held_folder, held_path, key_of, pending_in, without_ended
 from sessiond.journal.record import Record, RecordEntry, RecordKind
 from sessiond.journal.recovery import SegmentFile
-from sessiond.journal.replay import Key, Ledger
+from sessiond.journal.replay import Key, SegmentLedger
 
 
 class HeldFiles:
     """`lock` is that of `ledger`. Every method that changes a file may raise OSError; nothing is lost then, and the call may be repeated."""
 
-    def __init__(self, fs: FileSystem, folder: str, ledger: Ledger, lock: Lock) -> None:
+    def __init__(self, fs: FileSystem, folder: str, ledger: SegmentLedger, lock: Lock) -> None:
         self._fs = fs
         self._folder = folder
         self._ledger = ledger

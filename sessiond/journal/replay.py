@@ -1,6 +1,6 @@
 """Interprets a journal: which changes are not known to be saved, and which segments are still needed for them. Pure.
 
-`replay` is for the start, with payloads; `Ledger` is for the running daemon, without. Both follow the same three rules,
+`replay` is for the start, with payloads; `SegmentLedger` is for the running daemon, without. Both follow the same three rules,
 record by record in the order of lsn:
 
 - CHANGES are pending for their session.
@@ -35,7 +35,7 @@ def replay(records: Iterable[Record]) -> dict[Key, list[Record]]:
     return {key: kept for key, kept in pending.items() if kept}
 
 
-class Ledger:
+class SegmentLedger:
     """The segments that hold changes that are not known to be saved, and the sessions of those changes."""
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ from sessiond.journal.recovery import (
     read_journal,
     segment_path,
 )
-from sessiond.journal.replay import Key, Ledger
+from sessiond.journal.replay import Key, SegmentLedger
 from sessiond.journal.room import Room
 from sessiond.limits import Limits
 from sessiond.model.values import timestamp
@@ -103,7 +103,7 @@ class Segments:
         self._room = Room(limits)
         self._has_reserve = False
         self._holds = 0
-        self._ledger = Ledger()
+        self._ledger = SegmentLedger()
         self._ledger_lock = Lock()
         self._held = HeldFiles(fs, folder, self._ledger, self._ledger_lock)
         self._losses: dict[str, Loss] = {}

@@ -10,16 +10,16 @@ import msgspec
 from sessiond.client import requests
 from sessiond.client.types import SessionInfo
 from sessiond.mcp.memory import Memory, line_of, session_of
-from sessiond.mcp.pages import Page, visible_page
+from sessiond.mcp.pages import ToolPage, visible_page
 from sessiond.mcp.quoting import NOTICE
 from sessiond.mcp.scope import folder_of, is_in, tool_of
-from sessiond.mcp.shapes import ListCall, Listed, Session
+from sessiond.mcp.shapes import ListCall, ListedSession, ListOutput
 from sessiond.mcp.times import moment_of
 
 _NEWEST_FIRST = "-updatedAt"
 
 
-async def list_sessions(memory: Memory, call: ListCall) -> Listed:
+async def list_sessions(memory: Memory, call: ListCall) -> ListOutput:
     """A page of sessions, those that changed last first."""
     asked = msgspec.structs.replace(call, cursor="", limit=1)
     project = folder_of(call.project) if call.project else None
@@ -35,7 +35,7 @@ async def list_sessions(memory: Memory, call: ListCall) -> Listed:
         return (project is None or is_in(info.cwd, project)) and (not call.tool or tool_of(info) == call.tool)
 
     page = await sessions(memory, wanted, fits, memory.cursors.place(asked, call.cursor), call.limit)
-    return Listed(
+    return ListOutput(
         notice=NOTICE,
         sessions=page.items,
         next_cursor=memory.cursors.give(asked, page.place),
@@ -45,14 +45,14 @@ async def list_sessions(memory: Memory, call: ListCall) -> Listed:
 
 async def sessions(
     memory: Memory, wanted: dict[str, Any], fits: Callable[[SessionInfo], bool], place: str | None, limit: int
-) -> Page[Session]:
+) -> ToolPage[ListedSession]:
     """A page of sessions that may be shown and that fit."""
 
-    async def fetch(place: str | None, limit: int) -> Page[SessionInfo]:
+    async def fetch(place: str | None, limit: int) -> ToolPage[SessionInfo]:
         page = (await memory.client.answer(requests.list_(place, limit, _NEWEST_FIRST, wanted))).value
-        return Page(page.sessions, page.next_cursor, page.incomplete)
+        return ToolPage(page.sessions, page.next_cursor, page.incomplete)
 
-    async def show(infos: Sequence[SessionInfo]) -> list[Session | None]:
+    async def show(infos: Sequence[SessionInfo]) -> list[ListedSession | None]:
         gate = memory.gate()
         visible = await gate.among(infos)
         return [
@@ -60,11 +60,11 @@ async def sessions(
             for info in infos
         ]
 
-    checked: Callable[[Sequence[SessionInfo]], Awaitable[list[Session | None]]] = show
+    checked: Callable[[Sequence[SessionInfo]], Awaitable[list[ListedSession | None]]] = show
     return await visible_page(fetch, checked, place, limit)
 
 
-def text_of(call: ListCall, listed: Listed) -> str:
+def text_of(call: ListCall, listed: ListOutput) -> str:
     """The result for a model that reads text."""
     number = len(listed.sessions)
     head = f"{number} session{'' if number == 1 else 's'}, those that changed last first"

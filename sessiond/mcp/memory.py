@@ -10,8 +10,8 @@ from sessiond.exporters.redact import Redactor
 from sessiond.mcp.cursors import Cursors
 from sessiond.mcp.quoting import brief, inline
 from sessiond.mcp.redaction import Blanks
-from sessiond.mcp.scope import Gate, Scope, tool_of
-from sessiond.mcp.shapes import Session
+from sessiond.mcp.scope import Scope, ScopeGate, tool_of
+from sessiond.mcp.shapes import ListedSession
 
 
 class Memory:
@@ -23,29 +23,29 @@ class Memory:
         self.blanks = Blanks(client, on=redact)
         self.cursors = Cursors()
 
-    def gate(self) -> Gate:
+    def gate(self) -> ScopeGate:
         """For one request."""
-        return Gate(self.client, self.scope)
+        return ScopeGate(self.client, self.scope)
 
 
 def blanked(redactor: Redactor | None, value: Any) -> Any:
     return value if redactor is None else redactor.value(value)
 
 
-def session_of(gate: Gate, info: SessionInfo, redactor: Redactor | None) -> Session:
+def session_of(gate: ScopeGate, info: SessionInfo, redactor: Redactor | None) -> ListedSession:
     """Describe a session to a model."""
 
     def clean(text: str | None) -> str | None:
         return None if text is None else brief(blanked(redactor, text))
 
-    return Session(
+    return ListedSession(
         session_id=info.session_id, name=clean(info.name), project=clean(info.cwd), tool=clean(tool_of(info)) or "",
         model=clean(info.model), created=info.created_at, updated=info.updated_at, messages=info.message_count,
         tags=[clean(tag) or "" for tag in info.tags[:50]], archived=info.archived, parent=gate.parent_of(info),
     )  # fmt: skip
 
 
-def line_of(one: Session) -> str:
+def line_of(one: ListedSession) -> str:
     """A session on one line of a tool's text."""
     parts = [one.session_id, f"updated {inline(one.updated)}", f"{one.messages} messages"]
     parts += [inline(word) for word in (one.name, one.tool, one.model, one.project) if word]

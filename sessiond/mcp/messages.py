@@ -8,7 +8,7 @@ import msgspec
 
 from sessiond.exporters import turns
 from sessiond.mcp.quoting import brief, inline, quoted
-from sessiond.mcp.shapes import Shown
+from sessiond.mcp.shapes import ShownMessage
 from sessiond.model.message import Message
 
 BYTES_PER_TOKEN = 3
@@ -35,7 +35,7 @@ def body_of(message: Message, *, thinking: bool) -> str:
     return "\n".join(filter(None, parts))
 
 
-def shown(wire: dict[str, Any], body: str, offset: int = 0, most: int | None = None) -> Shown:
+def shown(wire: dict[str, Any], body: str, offset: int = 0, most: int | None = None) -> ShownMessage:
     """A message of the wire with `most` code points of its body from `offset` on."""
     message = Message.from_wire(wire)
     offset = min(offset, len(body))
@@ -43,13 +43,13 @@ def shown(wire: dict[str, Any], body: str, offset: int = 0, most: int | None = N
     marks = turns.marks(message)
     if "cut" in wire:
         marks.append("only the beginning can be shown")
-    return Shown(
+    return ShownMessage(
         seq=message.seq, role=brief(message.role, 64), time=message.timestamp, marks=marks,
         quote=body[offset:end], offset=offset, chars=len(body), complete=offset == 0 and end == len(body),
     )  # fmt: skip
 
 
-def lines_of(one: Shown) -> str:
+def lines_of(one: ShownMessage) -> str:
     """A message in a tool's text."""
     extra = "".join(f" ({mark})" for mark in one.marks)
     head = f"#{one.seq} {inline(one.role)} {inline(one.time)}{extra}"
@@ -65,12 +65,12 @@ def tokens_of(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def cost_of(one: Shown) -> int:
+def cost_of(one: ShownMessage) -> int:
     """Tokens of a message, in the form that takes more of them."""
     return max(tokens_of(lines_of(one)) + 1, -(-len(msgspec.json.encode(one)) // BYTES_PER_TOKEN) + 1)
 
 
-def cut_to(wire: dict[str, Any], body: str, offset: int, tokens: int) -> Shown:
+def cut_to(wire: dict[str, Any], body: str, offset: int, tokens: int) -> ShownMessage:
     """Return as much of a message from `offset` on as fits, at least one character."""
     low, high = 1, max(1, min(len(body) - offset, tokens * BYTES_PER_TOKEN))
     while low < high:

@@ -17,7 +17,7 @@ SCANNED = 500
 """Results asked for at once where most are hidden."""
 
 
-class Page(Struct, Generic[T], frozen=True):
+class ToolPage(Struct, Generic[T], frozen=True):
     """`place`: the daemon's cursor for what follows."""
 
     items: list[T]
@@ -25,13 +25,13 @@ class Page(Struct, Generic[T], frozen=True):
     incomplete: bool = False
 
 
-Fetch = Callable[[str | None, int], Awaitable[Page[T]]]
+Fetch = Callable[[str | None, int], Awaitable[ToolPage[T]]]
 """(place, limit) -> the daemon's page."""
 Show = Callable[[Sequence[T]], Awaitable[list[S | None]]]
 """Each item as it is shown, or None if it must not be."""
 
 
-async def visible_page(fetch: Fetch[T], show: Show[T, S], place: str | None, limit: int) -> Page[S]:
+async def visible_page(fetch: Fetch[T], show: Show[T, S], place: str | None, limit: int) -> ToolPage[S]:
     """At most `limit` items that may be shown."""
     found: list[S] = []
     incomplete = False
@@ -52,7 +52,7 @@ async def visible_page(fetch: Fetch[T], show: Show[T, S], place: str | None, lim
         size = SCANNED
     if place is not None and not await _any(fetch, show, place):
         place = None
-    return Page(found, place, incomplete)
+    return ToolPage(found, place, incomplete)
 
 
 def _end_of(shown: Sequence[object], room: int) -> int | None:

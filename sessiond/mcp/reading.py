@@ -14,7 +14,7 @@ from sessiond.mcp.memory import Memory, blanked, line_of, session_of
 from sessiond.mcp.messages import body_of, cost_of, cut_to, lines_of, shown, tokens_of
 from sessiond.mcp.quoting import NOTICE, brief, inline, quoted
 from sessiond.mcp.refusals import Refused, no_session
-from sessiond.mcp.shapes import MAX_SEQ, Read, ReadCall, Shown, ShownNote
+from sessiond.mcp.shapes import MAX_SEQ, ReadCall, ReadNote, ReadOutput, ShownMessage
 from sessiond.model.message import Message
 
 _PAGE = 50
@@ -23,7 +23,7 @@ _FRAME_TOKENS = 140
 _NOTE_CHARS = 2000
 
 
-async def read(memory: Memory, call: ReadCall) -> Read:
+async def read(memory: Memory, call: ReadCall) -> ReadOutput:
     """Messages, oldest first, and where to go on in both directions."""
     if sum(map(bool, (call.around, call.before, call.after))) > 1:
         raise Refused("Give only one of `around`, `before` and `after`. Call again.")
@@ -37,7 +37,7 @@ async def read(memory: Memory, call: ReadCall) -> Read:
         raise no_session(call.session_id) from None
     gate = memory.gate()
     info = await gate.one(call.session_id)  # after it was read: it may have become private meanwhile
-    return Read(
+    return ReadOutput(
         notice=NOTICE, session=session_of(gate, info, redactor), messages=window.messages,
         older_before=window.older_before, newer_after=window.newer_after, notes=notes,
     )  # fmt: skip
@@ -53,7 +53,7 @@ class _Window:
         self._redactor = redactor
         described = session_of(memory.gate(), info, redactor)
         self._left = max(call.max_tokens // 4, call.max_tokens - _FRAME_TOKENS - tokens_of(line_of(described)))
-        self.messages: list[Shown] = []
+        self.messages: list[ShownMessage] = []
         self.older_before: int | None = None
         self.newer_after: int | None = None
 
@@ -145,12 +145,12 @@ class _Window:
         wires: list[dict[str, Any]] = page["messages"]
         return [clean(self._redactor, wire) for wire in wires], page["hasMore"] and bool(wires)
 
-    async def notes(self) -> list[ShownNote]:
+    async def notes(self) -> list[ReadNote]:
         """The newest ones that fit, oldest first."""
-        found: list[ShownNote] = []
+        found: list[ReadNote] = []
         for note in reversed(await self._client.session(self._id).notes()):
             text = readable(blanked(self._redactor, note.content))
-            one = ShownNote(
+            one = ReadNote(
                 seq=note.seq, heading=brief(blanked(self._redactor, note.heading)), time=note.timestamp,
                 quote=text[:_NOTE_CHARS] + ("…" if len(text) > _NOTE_CHARS else ""),
             )  # fmt: skip
@@ -174,7 +174,7 @@ def clean(redactor: Redactor | None, wire: dict[str, Any]) -> dict[str, Any]:
     return {**blank, **kept}
 
 
-def text_of(call: ReadCall, found: Read) -> str:
+def text_of(call: ReadCall, found: ReadOutput) -> str:
     """The result for a model that reads text."""
     parts = [NOTICE, line_of(found.session)]
     if found.older_before is not None:
@@ -186,5 +186,5 @@ def text_of(call: ReadCall, found: Read) -> str:
     return "\n\n".join(parts)
 
 
-def _note(one: ShownNote) -> str:
+def _note(one: ReadNote) -> str:
     return f"Note #{one.seq} {inline(one.heading)} {inline(one.time)}\n{quoted(one.quote)}"

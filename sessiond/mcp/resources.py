@@ -18,11 +18,11 @@ from sessiond.exporters.turns import worth_reading
 from sessiond.mcp.listing import sessions
 from sessiond.mcp.memory import Memory, blanked
 from sessiond.mcp.messages import body_of
-from sessiond.mcp.pages import Page
+from sessiond.mcp.pages import ToolPage
 from sessiond.mcp.quoting import NOTICE, quoted
 from sessiond.mcp.reading import clean
 from sessiond.mcp.refusals import Refused, no_session
-from sessiond.mcp.shapes import MAX_SEQ, Session
+from sessiond.mcp.shapes import MAX_SEQ, ListedSession
 from sessiond.model.message import Message
 
 PREFIX = "sessiond://session/"
@@ -55,10 +55,10 @@ def parse(uri: str) -> tuple[str, int | None]:
     return unquote(parts.path.removeprefix("/")), int(before) if before else None
 
 
-async def listed(memory: Memory, cursor: str) -> tuple[list[Session], str | None]:
+async def listed(memory: Memory, cursor: str) -> tuple[list[ListedSession], str | None]:
     """A page of the sessions that may be shown, and the next page's cursor."""
     place = memory.cursors.place("resources", cursor)
-    page: Page[Session] = await sessions(memory, {}, lambda _: True, place, LISTED)
+    page: ToolPage[ListedSession] = await sessions(memory, {}, lambda _: True, place, LISTED)
     return page.items, memory.cursors.give("resources", page.place)
 
 

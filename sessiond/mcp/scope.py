@@ -66,7 +66,7 @@ def tool_of(info: SessionInfo) -> str:
     return tool if isinstance(tool, str) and tool else _OWN
 
 
-class Gate:
+class ScopeGate:
     """Decides for one request. What it was told about a session is kept for that request only."""
 
     def __init__(self, client: AsyncSessiond, scope: Scope) -> None:

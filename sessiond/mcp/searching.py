@@ -14,11 +14,11 @@ from sessiond.errors import SessionNotFound
 from sessiond.exporters.redact import Redactor
 from sessiond.exporters.turns import readable
 from sessiond.mcp.memory import Memory, blanked
-from sessiond.mcp.pages import Page, visible_page
+from sessiond.mcp.pages import ToolPage, visible_page
 from sessiond.mcp.quoting import NOTICE, brief, inline, quoted
 from sessiond.mcp.redaction import around, strings_of
 from sessiond.mcp.scope import PRIVATE, folder_of, is_in, tool_of
-from sessiond.mcp.shapes import Found, Hit, SearchCall
+from sessiond.mcp.shapes import FoundHit, SearchCall, SearchOutput
 from sessiond.mcp.times import moment_of
 
 Kind = Literal["message", "note", "name"]
@@ -26,13 +26,13 @@ _BEGINS_WITH_OR = re.compile(r"\s*OR(\s|\Z)")
 _QUOTE_CHARS = 1000
 
 
-async def search(memory: Memory, call: SearchCall) -> Found:
+async def search(memory: Memory, call: SearchCall) -> SearchOutput:
     """A page of hits that may be shown."""
     asked = msgspec.structs.replace(call, cursor="", limit=1)
     place = memory.cursors.place(asked, call.cursor)
     seen = _Sieve(memory, call)
     page = await visible_page(seen.fetch, seen.show, place, call.limit)
-    return Found(
+    return SearchOutput(
         notice=NOTICE, hits=page.items, next_cursor=memory.cursors.give(asked, page.place), incomplete=page.incomplete
     )
 
@@ -61,17 +61,17 @@ class _Sieve:
             conditions += [f"before:{self._until}"] if self._until else []
         return " ".join([*conditions, call.query])
 
-    async def fetch(self, place: str | None, limit: int) -> Page[types.Hit]:
+    async def fetch(self, place: str | None, limit: int) -> ToolPage[types.Hit]:
         asked = requests.search(self._query, place, limit, self._call.mode, self._filter)
         page = (await self._memory.client.answer(asked)).value
-        return Page(page.hits, page.next_cursor, page.incomplete)
+        return ToolPage(page.hits, page.next_cursor, page.incomplete)
 
-    async def show(self, hits: Sequence[types.Hit]) -> list[Hit | None]:
+    async def show(self, hits: Sequence[types.Hit]) -> list[FoundHit | None]:
         gate = self._memory.gate()
         infos = await gate.of(hit.session_id for hit in hits)
         if not self._memory.blanks.on:
             return [self._shown(hit, infos.get(hit.session_id), None, hit.snippet) for hit in hits]
-        found: list[Hit | None] = []
+        found: list[FoundHit | None] = []
         for hit in hits:
             info = infos.get(hit.session_id)
             if info is None or not self._fits(hit, info):
@@ -85,13 +85,13 @@ class _Sieve:
 
     def _shown(
         self, hit: types.Hit, info: SessionInfo | None, redactor: Redactor | None, quote: str | None
-    ) -> Hit | None:
+    ) -> FoundHit | None:
         if info is None or quote is None or not self._fits(hit, info):
             return None
         kind: Kind = "message" if hit.message_id is not None else "name" if hit.seq is None else "note"
         name = None if info.name is None else brief(blanked(redactor, info.name))
         project = None if info.cwd is None else brief(blanked(redactor, info.cwd))
-        return Hit(
+        return FoundHit(
             session_id=hit.session_id, kind=kind, seq=hit.seq, role=hit.role and brief(hit.role, 64), time=hit.timestamp,
             name=name, project=project, tool=brief(blanked(redactor, tool_of(info))), quote=readable(quote[:_QUOTE_CHARS]),
         )  # fmt: skip
@@ -129,7 +129,7 @@ class _Sieve:
         return [{key: one[key] for key in fields if key in one} for one in found if one["id"] == hit.message_id]
 
 
-def text_of(call: SearchCall, found: Found) -> str:
+def text_of(call: SearchCall, found: SearchOutput) -> str:
     """The result for a model that reads text."""
     number = len(found.hits)
     head = f"{number} hit{'' if number == 1 else 's'}"
@@ -145,7 +145,7 @@ def text_of(call: SearchCall, found: Found) -> str:
     return "\n\n".join(parts)
 
 
-def _lines(hit: Hit) -> str:
+def _lines(hit: FoundHit) -> str:
     words = [hit.session_id, hit.kind if hit.seq is None else f"#{hit.seq}"]
     words += [inline(word) for word in (hit.role, hit.time, hit.name, hit.tool, hit.project) if word]
     return f"{' · '.join(words)}\n{quoted(hit.quote)}"

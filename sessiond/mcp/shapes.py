@@ -126,7 +126,7 @@ class TagCall(Taken, frozen=True, kw_only=True):
     remove: Annotated[list[TagName], Meta(max_length=50, description="Tags to remove.")] = []
 
 
-class Session(Given, frozen=True, kw_only=True):
+class ListedSession(Given, frozen=True, kw_only=True):
     """A session in a list."""
 
     session_id: str
@@ -143,7 +143,7 @@ class Session(Given, frozen=True, kw_only=True):
     """The session from which it was forked, or whose subagent it is."""
 
 
-class Hit(Given, frozen=True, kw_only=True):
+class FoundHit(Given, frozen=True, kw_only=True):
     """A message, note or name that was found."""
 
     session_id: str
@@ -158,7 +158,7 @@ class Hit(Given, frozen=True, kw_only=True):
     """The words around what was found."""
 
 
-class Shown(Given, frozen=True, kw_only=True):
+class ShownMessage(Given, frozen=True, kw_only=True):
     """A message, or a part of it: `chars` code points in all, of which `quote` has those from `offset` on."""
 
     seq: int
@@ -171,51 +171,51 @@ class Shown(Given, frozen=True, kw_only=True):
     complete: bool
 
 
-class ShownNote(Given, frozen=True, kw_only=True):
+class ReadNote(Given, frozen=True, kw_only=True):
     seq: int
     heading: str
     time: str
     quote: str
 
 
-class Found(Given, frozen=True, kw_only=True):
+class SearchOutput(Given, frozen=True, kw_only=True):
     notice: str
-    hits: list[Hit]
+    hits: list[FoundHit]
     next_cursor: str | None
     incomplete: bool
     """The index is being built; there may be more later."""
 
 
-class Read(Given, frozen=True, kw_only=True):
+class ReadOutput(Given, frozen=True, kw_only=True):
     notice: str
-    session: Session
-    messages: list[Shown]
+    session: ListedSession
+    messages: list[ShownMessage]
     older_before: int | None
     """If there are older messages: the value of `before` that shows them."""
     newer_after: int | None
-    notes: list[ShownNote]
+    notes: list[ReadNote]
 
 
-class Listed(Given, frozen=True, kw_only=True):
+class ListOutput(Given, frozen=True, kw_only=True):
     notice: str
-    sessions: list[Session]
+    sessions: list[ListedSession]
     next_cursor: str | None
     incomplete: bool
 
 
-class Appended(Given, frozen=True, kw_only=True):
+class AppendOutput(Given, frozen=True, kw_only=True):
     session_id: str
     seq: int
     message_id: str
 
 
-class Noted(Given, frozen=True, kw_only=True):
+class NoteOutput(Given, frozen=True, kw_only=True):
     session_id: str
     seq: int
     note_id: str
 
 
-class Tagged(Given, frozen=True, kw_only=True):
+class TagOutput(Given, frozen=True, kw_only=True):
     session_id: str
     tags: list[str]
 

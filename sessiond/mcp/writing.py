@@ -9,13 +9,13 @@ from sessiond.errors import Conflict
 from sessiond.mcp.memory import Memory
 from sessiond.mcp.refusals import Refused
 from sessiond.mcp.scope import PRIVATE, folder_of
-from sessiond.mcp.shapes import AppendCall, Appended, NoteCall, Noted, TagCall, Tagged
+from sessiond.mcp.shapes import AppendCall, AppendOutput, NoteCall, NoteOutput, TagCall, TagOutput
 
 _TRIES = 8
 """How often tags are set again if somebody else changes the session meanwhile."""
 
 
-async def append(memory: Memory, call: AppendCall) -> Appended:
+async def append(memory: Memory, call: AppendCall) -> AppendOutput:
     """A message, durable when this returns; without a session id in a new session."""
     message = NewMessage(role=call.role, content=call.text, id=call.message_id or requests.new_id("m"))
     if call.session_id:
@@ -23,12 +23,12 @@ async def append(memory: Memory, call: AppendCall) -> Appended:
             raise Refused("`name` and `project` are for a new session. Leave them out, or leave out `sessionId`.")
         await memory.gate().one(call.session_id)
         kept = (await memory.client.session(call.session_id).append_all([message]))[0]
-        return Appended(session_id=call.session_id, seq=kept.seq, message_id=kept.id)
+        return AppendOutput(session_id=call.session_id, seq=kept.seq, message_id=kept.id)
     asked = requests.new(None, [message], store=None, name=call.name or None, cwd=_folder(memory, call.project))
     made = (await memory.client.answer(asked)).value.session
     await memory.client.session(made.session_id).close()
     page = (await memory.client.answer(requests.read(made.session_id, since=0, limit=1))).value
-    return Appended(session_id=made.session_id, seq=page.messages[0].seq, message_id=page.messages[0].id)
+    return AppendOutput(session_id=made.session_id, seq=page.messages[0].seq, message_id=page.messages[0].id)
 
 
 def _folder(memory: Memory, project: str) -> str | None:
@@ -41,14 +41,14 @@ def _folder(memory: Memory, project: str) -> str | None:
     return folder
 
 
-async def note(memory: Memory, call: NoteCall) -> Noted:
+async def note(memory: Memory, call: NoteCall) -> NoteOutput:
     """A note on a whole session, durable when this returns."""
     await memory.gate().one(call.session_id)
     made = await memory.client.session(call.session_id).note(call.heading, call.text, id=call.note_id or None)
-    return Noted(session_id=call.session_id, seq=made.seq, note_id=made.id)
+    return NoteOutput(session_id=call.session_id, seq=made.seq, note_id=made.id)
 
 
-async def tag(memory: Memory, call: TagCall) -> Tagged:
+async def tag(memory: Memory, call: TagCall) -> TagOutput:
     """Add and remove tags. What others set at the same time stays, above all `private`."""
     if not call.add and not call.remove:
         raise Refused("Give `add`, `remove` or both. Call again.")
@@ -68,18 +68,18 @@ async def tag(memory: Memory, call: TagCall) -> Tagged:
         raise Refused("Others change this session all the time. Try once more later.")
     redactor = await memory.blanks.of(info)
     shown = [one if redactor is None else redactor.text(one) for one in info.tags]
-    return Tagged(session_id=call.session_id, tags=shown)
+    return TagOutput(session_id=call.session_id, tags=shown)
 
 
-def appended_text(done: Appended) -> str:
+def appended_text(done: AppendOutput) -> str:
     return f"Appended to session {done.session_id} as #{done.seq}, message {done.message_id}."
 
 
-def noted_text(done: Noted) -> str:
+def noted_text(done: NoteOutput) -> str:
     return f"Noted in session {done.session_id} as #{done.seq}, note {done.note_id}."
 
 
-def tagged_text(done: Tagged) -> str:
+def tagged_text(done: TagOutput) -> str:
     from sessiond.mcp.quoting import inline
 
     hidden = f" It is {PRIVATE} now, so you cannot see it any more." if PRIVATE in done.tags else ""

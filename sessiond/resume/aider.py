@@ -8,16 +8,16 @@ import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from sessiond.exporters.conversation import Turn, text_block
+from sessiond.exporters.conversation import ExportedTurn, text_block
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.record import Event, MessageRecord
-from sessiond.resume.target import TEXTS, Copy, FileTarget, Written
+from sessiond.resume.target import TEXTS, FileTarget, SessionCopy, Written
 
 _MARKS = ("# ", "> ", "#### ")
 """What begins a line that is not the assistant's."""
 
 
-class Aider(FileTarget):
+class AiderTarget(FileTarget):
     name = program = importer = "aider"
     holds = TEXTS
     calls = False
@@ -25,10 +25,10 @@ class Aider(FileTarget):
     def command(self, written: Written) -> list[str]:
         return ["aider", "--chat-history-file", written.path, "--restore-chat-history"]
 
-    def shaped(self, turns: list[Turn]) -> list[Turn]:
-        return [Turn(one.role, [text_block(_said(one))], [], one.timestamp, one.messages) for one in turns]
+    def shaped(self, turns: list[ExportedTurn]) -> list[ExportedTurn]:
+        return [ExportedTurn(one.role, [text_block(_said(one))], [], one.timestamp, one.messages) for one in turns]
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         own = secrets.token_hex(4)
         began = datetime.fromtimestamp(copy.moment / 1000, UTC).astimezone()
         parts = [f"\n# aider chat started at {began:%Y-%m-%d %H:%M:%S}\n\n> {PARENT} {json.dumps(copy.parent)}\n"]
@@ -47,7 +47,7 @@ class Aider(FileTarget):
                 yield event
 
 
-def _said(turn: Turn) -> str:
+def _said(turn: ExportedTurn) -> str:
     """The text as lines that Aider does not take for its marks. It ends a line wherever Python does."""
     lines = "\n\n".join(block["text"] for block in turn.blocks).splitlines()
     if turn.role == "assistant":

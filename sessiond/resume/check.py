@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from sessiond.errors import SessiondError
-from sessiond.exporters.conversation import Turn, conversation, result_of
+from sessiond.exporters.conversation import ExportedTurn, conversation, result_of
 from sessiond.importers.jsontext import fit
 from sessiond.importers.record import Event, MessageRecord
 from sessiond.model.message import Message
@@ -23,7 +23,7 @@ class CopyDiffers(SessiondError):
     kind = "internalError"
 
 
-def compare(written: list[Turn], events: Iterable[Event]) -> None:
+def compare(written: list[ExportedTurn], events: Iterable[Event]) -> None:
     """CopyDiffers unless the events tell the turns that were written."""
     messages = [_message(one.message) for one in events if isinstance(one, MessageRecord)]
     wanted = list(map(plain, written))
@@ -41,7 +41,7 @@ def _message(wire: dict[str, Any]) -> Message:
     return Message.from_wire({**wire, "seq": 0, "metadata": metadata})
 
 
-def plain(turn: Turn) -> Plain:
+def plain(turn: ExportedTurn) -> Plain:
     """Return what a turn says, as a value that can be compared."""
     calls = [
         (call.id, call.name, fit(call.arguments), [_plain_block(block) for block in result_of(call)])

@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import uuid
 
-from sessiond.exporters.conversation import Turn, result_of
+from sessiond.exporters.conversation import ExportedTurn, result_of
 from sessiond.importers.came_from import PARENT
 from sessiond.model.values import JsonObject
-from sessiond.resume.target import PICTURES_IN_RESULTS, Copy, FileTarget, Written, dashed, javascript_units, lines
+from sessiond.resume.target import (
+    PICTURES_IN_RESULTS,
+    FileTarget,
+    SessionCopy,
+    Written,
+    dashed,
+    javascript_units,
+    lines,
+)
 
 _VERSION = "2.1.0"
 _MOST_CHARS = 200
@@ -17,7 +25,7 @@ _NOT_ITS_OWN = "<synthetic>"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class ClaudeCode(FileTarget):
+class ClaudeCodeTarget(FileTarget):
     name = program = "claude"
     importer = "claude-code"
     holds = PICTURES_IN_RESULTS
@@ -26,7 +34,7 @@ class ClaudeCode(FileTarget):
     def command(self, written: Written) -> list[str]:
         return ["claude", "--resume", written.id]
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         session_id = str(uuid.uuid4())
         base = self.base(copy.cwd, "CLAUDE_CONFIG_DIR", ".claude")
         path = os.path.join(base, "projects", folder_name(copy.cwd), session_id + ".jsonl")
@@ -57,7 +65,7 @@ def folder_name(cwd: str) -> str:
 
 
 class _Records:
-    def __init__(self, copy: Copy, session_id: str) -> None:
+    def __init__(self, copy: SessionCopy, session_id: str) -> None:
         self.all: list[JsonObject] = []
         own = copy.model is not None and copy.model.startswith("claude")
         self._model = copy.model if own else _NOT_ITS_OWN
@@ -67,7 +75,7 @@ class _Records:
             "version": _VERSION, "gitBranch": "",
         }  # fmt: skip
 
-    def turn(self, turn: Turn) -> None:
+    def turn(self, turn: ExportedTurn) -> None:
         if turn.role == "user":
             self._add("user", turn, {"role": "user", "content": turn.blocks})
             return
@@ -84,7 +92,7 @@ class _Records:
                 result["is_error"] = True
             self._add("user", turn, {"role": "user", "content": [result]})
 
-    def _add(self, kind: str, turn: Turn, message: JsonObject) -> None:
+    def _add(self, kind: str, turn: ExportedTurn, message: JsonObject) -> None:
         own = str(uuid.uuid4())
         place = {"parentUuid": self._last, "type": kind, "message": message, "uuid": own, "timestamp": turn.timestamp}
         self.all.append({**self._common, **place})

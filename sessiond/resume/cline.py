@@ -8,25 +8,25 @@ import secrets
 
 import msgspec
 
-from sessiond.exporters.conversation import Turn, result_of
+from sessiond.exporters.conversation import ExportedTurn, result_of
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.source_file import mapped
 from sessiond.limits import MIB
 from sessiond.model.values import JsonObject, timestamp
-from sessiond.resume.target import TEXTS, Copy, FileTarget, Written, check_size, milliseconds
+from sessiond.resume.target import TEXTS, FileTarget, SessionCopy, Written, check_size, milliseconds
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class Cline(FileTarget):
+class ClineTarget(FileTarget):
     name = program = importer = "cline"
     holds = TEXTS
 
     def command(self, written: Written) -> list[str]:
         return ["cline", "--id", written.id]
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         """The messages first: without what the list shows, they are not there for Cline."""
         written, data = self.document(copy)
         check_size(len(data))
@@ -43,7 +43,7 @@ class Cline(FileTarget):
         about = written.path.removesuffix(".messages.json") + ".json"
         self.withdraw([about, written.path])
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         own = f"{copy.moment}_{''.join(secrets.choice(_LETTERS) for _ in range(5))}"
         path = os.path.join(self._base(), own, own + ".messages.json")
         messages = [one for turn in copy.turns for one in _turn(turn)]
@@ -57,7 +57,7 @@ class Cline(FileTarget):
     def _base(self) -> str:
         return os.path.join(self.home, ".cline", "data", "sessions")
 
-    def _about(self, copy: Copy, written: Written) -> JsonObject:
+    def _about(self, copy: SessionCopy, written: Written) -> JsonObject:
         now = timestamp(copy.moment)
         prompt = next(
             (block["text"] for turn in copy.turns if turn.role == "user" for block in turn.blocks), copy.name or ""
@@ -84,7 +84,7 @@ class Cline(FileTarget):
         return {"provider": "cline", "model": "unknown"}
 
 
-def _turn(turn: Turn) -> list[JsonObject]:
+def _turn(turn: ExportedTurn) -> list[JsonObject]:
     time = milliseconds(turn.timestamp)
     if turn.role == "user":
         blocks = [

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from sessiond.exporters.conversation import Turn, result_of
+from sessiond.exporters.conversation import ExportedTurn, result_of
 from sessiond.exporters.picture import data_url
 from sessiond.importers.came_from import PARENT
 from sessiond.model.values import JsonObject, timestamp
 from sessiond.resume.target import (
     PICTURES_IN_RESULTS,
-    Copy,
     FileTarget,
+    SessionCopy,
     Written,
     lines,
     pictures_of,
@@ -25,7 +25,7 @@ from sessiond.resume.target import (
 _VERSION = "0.169.0"
 
 
-class Codex(FileTarget):
+class CodexTarget(FileTarget):
     name = program = importer = "codex"
     holds = PICTURES_IN_RESULTS
     urls = True
@@ -33,7 +33,7 @@ class Codex(FileTarget):
     def command(self, written: Written) -> list[str]:
         return ["codex", "resume", written.id]
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         session_id = timed_uuid(copy.moment)
         began = datetime.fromtimestamp(copy.moment / 1000, UTC).astimezone()  # its folders are by local time
         base = self.base(copy.cwd, "CODEX_HOME", ".codex")
@@ -55,7 +55,7 @@ def _record(time: str, kind: str, payload: JsonObject) -> JsonObject:
     return {"timestamp": time, "type": kind, "payload": payload}
 
 
-def _turn(turn: Turn) -> list[JsonObject]:
+def _turn(turn: ExportedTurn) -> list[JsonObject]:
     found = []
 
     def item(payload: JsonObject) -> None:

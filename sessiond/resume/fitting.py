@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from sessiond.exporters.conversation import Call, Conversation, Turn, result_of, text_block
+from sessiond.exporters.conversation import ExportedCall, ExportedConversation, ExportedTurn, result_of, text_block
 from sessiond.importers.jsontext import fit
 from sessiond.model.values import JsonObject
 from sessiond.resume.target import PICTURES, PICTURES_IN_RESULTS, TEXTS, Target, pictures_of, text_of
@@ -22,13 +22,13 @@ _ELSEWHERE = ("https://", "http://")
 _TAKEN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def fitted(told: Conversation, target: Target, *, calls: bool = True) -> Conversation:
+def fitted(told: ExportedConversation, target: Target, *, calls: bool = True) -> ExportedConversation:
     """Return what is written. `calls`: whether calls and results are told."""
     lost = told.lost.copy()
-    turns: list[Turn] = []
+    turns: list[ExportedTurn] = []
     for turn in told.turns:
         blocks = [_picture(block, turn.role, target, lost) for block in turn.blocks]
-        fresh = Turn(turn.role, blocks, [], turn.timestamp, turn.messages)
+        fresh = ExportedTurn(turn.role, blocks, [], turn.timestamp, turn.messages)
         if calls and target.calls:
             fresh.calls = [_call(call, lost) for call in turn.calls]
             shown = [block for call in fresh.calls for block in _pictures_apart(call, target, lost)]
@@ -37,13 +37,13 @@ def fitted(told: Conversation, target: Target, *, calls: bool = True) -> Convers
             shown = []
         _add(turns, fresh)
         if shown:
-            _add(turns, Turn("user", [text_block(_SHOWN), *shown], [], turn.timestamp, 0))
+            _add(turns, ExportedTurn("user", [text_block(_SHOWN), *shown], [], turn.timestamp, 0))
     if turns and turns[0].role == "assistant":
-        turns.insert(0, Turn("user", [text_block(_BEGINNING)], [], turns[0].timestamp, 0))
-    return Conversation(target.shaped(turns), +lost)
+        turns.insert(0, ExportedTurn("user", [text_block(_BEGINNING)], [], turns[0].timestamp, 0))
+    return ExportedConversation(target.shaped(turns), +lost)
 
 
-def _add(turns: list[Turn], fresh: Turn) -> None:
+def _add(turns: list[ExportedTurn], fresh: ExportedTurn) -> None:
     """Add a turn as another one, or as more of the same answer: without its calls, an answer may be in pieces."""
     last = turns[-1] if turns else None
     if last is not None and fresh.role == last.role == "assistant" and not last.calls:
@@ -52,17 +52,19 @@ def _add(turns: list[Turn], fresh: Turn) -> None:
         turns.append(fresh)
 
 
-def _call(call: Call, lost: dict[str, int]) -> Call:
+def _call(call: ExportedCall, lost: dict[str, int]) -> ExportedCall:
     if call.result is None:
         lost["results of calls that were cut off"] = lost.get("results of calls that were cut off", 0) + 1
     blocks = result_of(call)
     text = text_of(blocks)
     shown = pictures_of(blocks)
     said = [text_block(text)] if text.strip() else [] if shown else [text_block(_NO_OUTPUT)]
-    return Call(call.id, call.name, fit(call.arguments, 60), [*said, *shown], call.failed or call.result is None)
+    return ExportedCall(
+        call.id, call.name, fit(call.arguments, 60), [*said, *shown], call.failed or call.result is None
+    )
 
 
-def _pictures_apart(call: Call, target: Target, lost: dict[str, int]) -> list[JsonObject]:
+def _pictures_apart(call: ExportedCall, target: Target, lost: dict[str, int]) -> list[JsonObject]:
     """Pictures of a result that the target shows after the results, because it knows none in them."""
     fitting = [_picture(block, "user", target, lost) for block in result_of(call)]
     said, shown = text_of(fitting), pictures_of(fitting)

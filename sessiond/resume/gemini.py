@@ -8,20 +8,28 @@ import re
 import uuid
 
 from sessiond.errors import InvalidParams, Unavailable
-from sessiond.exporters.conversation import Turn
+from sessiond.exporters.conversation import ExportedTurn
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.source_file import mapped
 from sessiond.limits import MIB
 from sessiond.model.values import JsonObject, timestamp
 from sessiond.resume.google import function_response, part
-from sessiond.resume.target import NOT_A_COMMAND, PICTURES_IN_RESULTS, Copy, FileTarget, Written, check_size, lines
+from sessiond.resume.target import (
+    NOT_A_COMMAND,
+    PICTURES_IN_RESULTS,
+    FileTarget,
+    SessionCopy,
+    Written,
+    check_size,
+    lines,
+)
 
 _ROOT = ".project_root"
 _LIKE_A_COMMAND = ("/", "?", "<session_context>", "<hook_context>")
 
 
-class Gemini(FileTarget):
+class GeminiTarget(FileTarget):
     name = program = "gemini"
     importer = "gemini-cli"
     holds = PICTURES_IN_RESULTS
@@ -31,7 +39,7 @@ class Gemini(FileTarget):
     def command(self, written: Written) -> list[str]:
         return ["gemini", "--resume", written.id]
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         if copy.cwd != copy.cwd.strip():  # it does so itself when it reads which folder a project is of
             message = "Gemini CLI does not find its sessions in a folder whose name ends with white space"
             raise InvalidParams(message, hint="rename the folder, or name another one with --cwd", field="cwd")
@@ -68,7 +76,7 @@ class Gemini(FileTarget):
             name = f"{slug}-{nth}"
         return os.path.join(bases[0], name)
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         written, data = self.document(copy)
         check_size(len(data))
         folder = os.path.dirname(os.path.dirname(written.path))
@@ -118,7 +126,7 @@ def _owner(base: str, slug: str) -> str | None:
         return None
 
 
-def _record(turn: Turn, model: str | None) -> JsonObject:
+def _record(turn: ExportedTurn, model: str | None) -> JsonObject:
     parts = [part(block) for block in turn.blocks]
     record: JsonObject = {"id": str(uuid.uuid4()), "timestamp": turn.timestamp, "type": "user", "content": parts}
     if turn.role == "user":

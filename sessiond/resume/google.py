@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessiond.exporters.conversation import Call, result_of
+from sessiond.exporters.conversation import ExportedCall, result_of
 from sessiond.model.values import JsonObject
 from sessiond.resume.target import pictures_of, text_of
 
@@ -18,11 +18,11 @@ def inline(block: JsonObject) -> JsonObject:
     return {"inlineData": {"mimeType": source.get("media_type", "image/png"), "data": source.get("data", "")}}
 
 
-def function_call(call: Call) -> JsonObject:
+def function_call(call: ExportedCall) -> JsonObject:
     return {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
 
 
-def function_response(call: Call) -> list[JsonObject]:
+def function_response(call: ExportedCall) -> list[JsonObject]:
     """The response, and the pictures that it showed."""
     blocks = result_of(call)
     response = {"id": call.id, "name": call.name, "response": {"output": text_of(blocks)}}

@@ -12,16 +12,16 @@ from contextlib import closing
 from typing import Any
 
 from sessiond.errors import Unavailable
-from sessiond.exporters.conversation import Turn, result_of
+from sessiond.exporters.conversation import ExportedTurn, result_of
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.database import Database, guarded
 from sessiond.importers.database_in_use import written as written_here
-from sessiond.importers.llm_threads import Threads
+from sessiond.importers.llm_threads import LlmThreads
 from sessiond.importers.record import Event, open_source
 from sessiond.importers.tool import in_config
 from sessiond.model.values import JsonObject, timestamp
 from sessiond.resume.check import compare
-from sessiond.resume.target import TEXTS, Copy, Target, Written, check_size, text_of
+from sessiond.resume.target import TEXTS, SessionCopy, Target, Written, check_size, text_of
 
 _TABLES = ("threads", "turns", "messages", "parts")
 _WAIT_S = 10.0
@@ -31,14 +31,14 @@ _COLUMNS = {"text": ("text",), "tool_call": (), "tool_result": ()}
 """Fields of a part that have a column of their own."""
 
 
-class Llm(Target):
+class LlmTarget(Target):
     name = program = importer = "llm"
     holds = TEXTS
 
     def command(self, written: Written) -> list[str]:
         return ["llm", "chat", "--cid", written.id]
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         path = self._path(copy.cwd)
         written = Written(_ulid(copy.moment), path)
         messages = _messages(copy)
@@ -70,7 +70,9 @@ class Llm(Target):
             raise Unavailable("llm has no database yet", hint="send it a prompt first, which makes one")
         return path
 
-    def _insert(self, connection: sqlite3.Connection, copy: Copy, written: Written, messages: list[JsonObject]) -> None:
+    def _insert(
+        self, connection: sqlite3.Connection, copy: SessionCopy, written: Written, messages: list[JsonObject]
+    ) -> None:
         tip = None
         for message in messages:
             tip = _insert_message(connection, message, tip)
@@ -113,7 +115,7 @@ def _model(connection: sqlite3.Connection, path: str) -> str:
 
 
 def _thread(database: Database, written: Written) -> Iterator[Event]:
-    return Threads(database).read(written.path, only=written.id)
+    return LlmThreads(database).read(written.path, only=written.id)
 
 
 def _ulid(moment: int) -> str:
@@ -122,13 +124,13 @@ def _ulid(moment: int) -> str:
     return "".join(_LETTERS[value >> shift & 31] for shift in range(125, -1, -5))
 
 
-def _messages(copy: Copy) -> list[JsonObject]:
+def _messages(copy: SessionCopy) -> list[JsonObject]:
     messages = [one for turn in copy.turns for one in _turn(turn)]
     messages[0]["provider_metadata"] = {PARENT: copy.parent}
     return messages
 
 
-def _turn(turn: Turn) -> list[JsonObject]:
+def _turn(turn: ExportedTurn) -> list[JsonObject]:
     parts: list[JsonObject] = [{"type": "text", "text": block["text"]} for block in turn.blocks]
     parts += [
         {"type": "tool_call", "name": call.name, "arguments": call.arguments, "tool_call_id": call.id}

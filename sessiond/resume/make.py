@@ -8,11 +8,11 @@ from collections import Counter
 import msgspec
 
 from sessiond.errors import InvalidParams, SessiondError, Unavailable
-from sessiond.exporters.conversation import Conversation
+from sessiond.exporters.conversation import ExportedConversation
 from sessiond.model.session import Session
 from sessiond.resume.check import compare
 from sessiond.resume.fitting import fitted
-from sessiond.resume.target import Copy, Target, Written
+from sessiond.resume.target import SessionCopy, Target, Written
 
 _NAME_CHARS = 200
 
@@ -29,7 +29,7 @@ def make(
     target: Target,
     session: Session,
     session_id: str,
-    told: Conversation,
+    told: ExportedConversation,
     cwd: str,
     *,
     at: int | None = None,
@@ -48,7 +48,7 @@ def make(
         return Made(None, shape.lost, count)
     parent = {"sessionId": session_id, "seq": session.seq if at is None else at}
     name = session.name[:_NAME_CHARS] if session.name else None
-    copy = Copy(shape.turns, cwd, parent, time.time_ns() // 1_000_000, name, session.model)
+    copy = SessionCopy(shape.turns, cwd, parent, time.time_ns() // 1_000_000, name, session.model)
     written = target.write(copy)
     try:
         compare(shape.turns, target.read(written))

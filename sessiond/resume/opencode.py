@@ -13,7 +13,7 @@ from typing import IO
 import msgspec
 
 from sessiond.errors import SessiondError, Unavailable
-from sessiond.exporters.conversation import Call, Turn, result_of
+from sessiond.exporters.conversation import ExportedCall, ExportedTurn, result_of
 from sessiond.exporters.picture import data_url
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.jsontext import NotJson, decode
@@ -22,7 +22,7 @@ from sessiond.importers.record import Event, open_source
 from sessiond.importers.source_file import listed, mapped
 from sessiond.limits import MIB
 from sessiond.model.values import JsonObject
-from sessiond.resume.target import Copy, Target, Written, check_size, milliseconds, text_of
+from sessiond.resume.target import SessionCopy, Target, Written, check_size, milliseconds, text_of
 
 _VERSION = "1.18.0"
 _WAIT_S = 120.0
@@ -34,13 +34,13 @@ _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
-class OpenCode(Target):
+class OpenCodeTarget(Target):
     name = program = importer = "opencode"
 
     def command(self, written: Written) -> list[str]:
         return ["opencode", "--session", written.id]
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         self._cwd = copy.cwd
         document = Document(copy, self._model(copy))
         data = msgspec.json.encode(document.whole)
@@ -95,7 +95,7 @@ class OpenCode(Target):
             raise Unavailable(f"opencode {arguments[0]} failed: {complaint}", hint=_LOOK)
         return said
 
-    def _model(self, copy: Copy) -> JsonObject:
+    def _model(self, copy: SessionCopy) -> JsonObject:
         """A model that opencode knows, because it refuses to go on with any other: the session's, the last one used, or any."""
         known = [one for one in self._run("models").split() if "/" in one]
         if not known:
@@ -145,7 +145,7 @@ def _random() -> str:
 
 
 class Document:
-    def __init__(self, copy: Copy, model: JsonObject) -> None:
+    def __init__(self, copy: SessionCopy, model: JsonObject) -> None:
         self.id = f"ses_{~(copy.moment * 0x1000) & 0xFFFFFFFFFFFF:012x}{_random()}"
         self._cwd = copy.cwd
         self._model = model
@@ -161,7 +161,7 @@ class Document:
         }  # fmt: skip
         self.whole = {"info": info, "messages": messages}
 
-    def _message(self, turn: Turn) -> JsonObject:
+    def _message(self, turn: ExportedTurn) -> JsonObject:
         own = self._ids.next("msg")
         self._time = max(self._time + 1, milliseconds(turn.timestamp))  # opencode orders by time
         head: JsonObject = {"id": own, "sessionID": self.id, "role": turn.role, "time": {"created": self._time}}
@@ -188,7 +188,7 @@ def _content(block: JsonObject) -> JsonObject:
     return {"type": "file", "mime": media_type, "filename": "picture", "url": data_url(block)}
 
 
-def _call(call: Call, time: int) -> JsonObject:
+def _call(call: ExportedCall, time: int) -> JsonObject:
     said, times = text_of(result_of(call)), {"start": time, "end": time}
     state: JsonObject = {"status": "error", "input": call.arguments, "error": said, "time": times}
     if not call.failed:

@@ -8,7 +8,7 @@ import uuid
 
 import msgspec
 
-from sessiond.exporters.conversation import Call, Turn, result_of
+from sessiond.exporters.conversation import ExportedCall, ExportedTurn, result_of
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.source_file import mapped
@@ -16,8 +16,8 @@ from sessiond.limits import MIB
 from sessiond.model.values import JsonObject, timestamp
 from sessiond.resume.target import (
     PICTURES_IN_RESULTS,
-    Copy,
     FileTarget,
+    SessionCopy,
     Written,
     lines,
     milliseconds,
@@ -29,14 +29,14 @@ _NO_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0
 _NO_USAGE = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "cost": _NO_COST}
 
 
-class Pi(FileTarget):
+class PiTarget(FileTarget):
     name = program = importer = "pi"
     holds = PICTURES_IN_RESULTS
 
     def command(self, written: Written) -> list[str]:
         return ["pi", "--session", written.id]
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         session_id, now = timed_uuid(copy.moment), timestamp(copy.moment)
         base = self.base(copy.cwd, "PI_CODING_AGENT_DIR", ".pi", "agent")
         folder = "--" + re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", copy.cwd)) + "--"
@@ -79,7 +79,7 @@ class _Entries:
         self.all.append({"type": kind, "id": own, "parentId": self._last, "timestamp": time, **rest})
         self._last = own
 
-    def turn(self, turn: Turn) -> None:
+    def turn(self, turn: ExportedTurn) -> None:
         content = [_content(block) for block in turn.blocks]
         if turn.role == "user":
             self._message(turn, {"role": "user", "content": content})
@@ -90,11 +90,11 @@ class _Entries:
         for call in turn.calls:
             self._message(turn, _result(call))
 
-    def _message(self, turn: Turn, message: JsonObject) -> None:
+    def _message(self, turn: ExportedTurn, message: JsonObject) -> None:
         self.add("message", turn.timestamp, message={**message, "timestamp": milliseconds(turn.timestamp)})
 
 
-def _result(call: Call) -> JsonObject:
+def _result(call: ExportedCall) -> JsonObject:
     content = [_content(block) for block in result_of(call)]
     return {
         "role": "toolResult", "toolCallId": call.id, "toolName": call.name, "content": content, "isError": call.failed,

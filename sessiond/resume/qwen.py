@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import uuid
 
-from sessiond.exporters.conversation import Turn
+from sessiond.exporters.conversation import ExportedTurn
 from sessiond.importers.came_from import PARENT
 from sessiond.model.values import JsonObject, timestamp
 from sessiond.resume.google import function_call, function_response, part
-from sessiond.resume.target import Copy, FileTarget, Written, dashed, lines
+from sessiond.resume.target import FileTarget, SessionCopy, Written, dashed, lines
 
 _VERSION = "0.15.0"
 
 
-class Qwen(FileTarget):
+class QwenTarget(FileTarget):
     name = program = importer = "qwen"
 
     def command(self, written: Written) -> list[str]:
         return ["qwen", "--resume", written.id]
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         session_id = str(uuid.uuid4())
         home = self.base(copy.cwd, "QWEN_HOME", ".qwen")
         base = self.base(copy.cwd, "QWEN_RUNTIME_DIR", home)
@@ -36,7 +36,7 @@ class Qwen(FileTarget):
 
 
 class _Records:
-    def __init__(self, copy: Copy, session_id: str) -> None:
+    def __init__(self, copy: SessionCopy, session_id: str) -> None:
         self.all: list[JsonObject] = []
         self._common = {"sessionId": session_id, "cwd": copy.cwd, "version": _VERSION}
         self._model = copy.model or "unknown"
@@ -49,7 +49,7 @@ class _Records:
         )
         self._last = own
 
-    def turn(self, turn: Turn) -> None:
+    def turn(self, turn: ExportedTurn) -> None:
         parts = [part(block) for block in turn.blocks]
         if turn.role == "user":
             self.add("user", turn.timestamp, message={"role": "user", "parts": parts})

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from sessiond.errors import Conflict, InvalidParams
-from sessiond.exporters.conversation import Conversation, Turn, asks_for_a_summary, conversation, without_its_screen
+from sessiond.exporters.conversation import (
+    ExportedConversation,
+    ExportedTurn,
+    asks_for_a_summary,
+    conversation,
+    without_its_screen,
+)
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import JsonObject
@@ -18,7 +24,7 @@ _SUMMARY_MARKS = ("compaction", "isCompactSummary", "injected", "checkpoint", "s
 _GEMINI_SUMMARY = "<state_snapshot>"
 
 
-def selected(session: Session, *, at: int | None = None, last: int | None = None) -> Conversation:
+def selected(session: Session, *, at: int | None = None, last: int | None = None) -> ExportedConversation:
     """The conversation to copy. InvalidParams if there is nothing, Conflict if a message is still being written."""
     aside = session.metadata.get("sidechain") is True
     messages = list(session.messages())
@@ -54,7 +60,7 @@ def _as_user(message: Message) -> Message:
     return msgspec.structs.replace(message, role="user", rest={"metadata": metadata} if metadata else {})
 
 
-def _drop_system(told: Conversation) -> None:
+def _drop_system(told: ExportedConversation) -> None:
     """Instructions are for the tool that they were written for."""
     found = [turn for turn in told.turns if turn.role == "system"]
     told.lost["system prompts"] += len(found)
@@ -109,9 +115,9 @@ def _first_kept(before: list[Message], summary: Message) -> int:
 # The last messages
 
 
-def _only_last(told: Conversation, last: int) -> None:
+def _only_last(told: ExportedConversation, last: int) -> None:
     """Whole turns from the end until they hold `last` messages, so that no result is without its call."""
-    kept: list[Turn] = []
+    kept: list[ExportedTurn] = []
     held = 0
     while told.turns and held < last:
         turn = told.turns.pop()

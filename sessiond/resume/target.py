@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from sessiond.errors import TooLarge
-from sessiond.exporters.conversation import Turn
+from sessiond.exporters.conversation import ExportedTurn
 from sessiond.fs.publish import make_folders, publish, withdraw
 from sessiond.importers.record import Event, open_source
 from sessiond.importers.registry import BY_NAME
@@ -26,10 +26,10 @@ NOT_A_COMMAND = "\u2060"
 """Put before what a user says where a tool would take it for a command of its own. It has no width."""
 
 
-class Copy(msgspec.Struct):
+class SessionCopy(msgspec.Struct):
     """The content of a copy. `parent`: as in a SessionInfo. `moment`: when the copy is made, in milliseconds since 1970."""
 
-    turns: list[Turn]
+    turns: list[ExportedTurn]
     cwd: str
     parent: JsonObject
     moment: int
@@ -72,14 +72,14 @@ class Target:
         """The tool's own folder: the one that its variable names, which may be relative to where the tool starts, or one in the home."""
         return os.path.join(cwd, self.env.get(variable) or os.path.join(self.home, *otherwise))
 
-    def shaped(self, turns: list[Turn]) -> list[Turn]:
+    def shaped(self, turns: list[ExportedTurn]) -> list[ExportedTurn]:
         """The turns as the target's files can hold them. Most can hold any."""
         return turns
 
     def command(self, written: Written) -> list[str]:
         raise NotImplementedError
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         """Write the copy where the tool looks for it, on the disk when this returns. InvalidParams, TooLarge, Unavailable, OSError."""
         raise NotImplementedError
 
@@ -99,11 +99,11 @@ class FileTarget(Target):
         super().__init__(home, env)
         self._folders: list[str] = []
 
-    def document(self, copy: Copy) -> tuple[Written, bytes]:
+    def document(self, copy: SessionCopy) -> tuple[Written, bytes]:
         """The new session's id and path, and what the file holds."""
         raise NotImplementedError
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         written, data = self.document(copy)
         check_size(len(data))
         self.put(written.path, data)

@@ -9,15 +9,15 @@ from sessiond.errors import InvalidParams
 from sessiond.resume.target import Target
 
 _WHERE = {
-    "claude": ("claude", "ClaudeCode"),
-    "codex": ("codex", "Codex"),
-    "pi": ("pi", "Pi"),
-    "gemini": ("gemini", "Gemini"),
-    "qwen": ("qwen", "Qwen"),
-    "opencode": ("opencode", "OpenCode"),
-    "cline": ("cline", "Cline"),
-    "llm": ("llm", "Llm"),
-    "aider": ("aider", "Aider"),
+    "claude": ("claude", "ClaudeCodeTarget"),
+    "codex": ("codex", "CodexTarget"),
+    "pi": ("pi", "PiTarget"),
+    "gemini": ("gemini", "GeminiTarget"),
+    "qwen": ("qwen", "QwenTarget"),
+    "opencode": ("opencode", "OpenCodeTarget"),
+    "cline": ("cline", "ClineTarget"),
+    "llm": ("llm", "LlmTarget"),
+    "aider": ("aider", "AiderTarget"),
 }
 OWN = "sessiond"
 """The session goes on here, in any client."""

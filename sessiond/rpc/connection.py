@@ -55,8 +55,8 @@ from sessiond.rpc.errors import InvalidRequest, MethodNotFound, NotInitialized, 
 from sessiond.rpc.jobs import (
     OPEN_ENDED,
     Earlier,
+    IncomingRequest,
     InFlight,
-    Request,
     Routed,
     Work,
     all_of,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 _LOG_ERROR = 1
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """The part of its server that a connection needs."""
 
     service: Service
@@ -103,7 +103,7 @@ class Host(Protocol):
 class Connection:
     """A `Receiver` for its transport, a `Peer` for the service, a `RemoteClient` and the `Call` for handlers."""
 
-    def __init__(self, number: int, channel: Channel, server: Host) -> None:
+    def __init__(self, number: int, channel: Channel, server: ConnectionHost) -> None:
         self.id = number
         self.client = lifecycle.UNNAMED
         self.closed = False
@@ -118,10 +118,10 @@ class Connection:
         """Set from `initialize` on."""
         self._shut_down = False
         self._in_flight = InFlight()
-        self._barrier: Request | None = None
-        self._backlog: dict[Request, tuple[Work, msgspec.Raw]] = {}
+        self._barrier: IncomingRequest | None = None
+        self._backlog: dict[IncomingRequest, tuple[Work, msgspec.Raw]] = {}
         """What arrived while a barrier was in flight, in order."""
-        self._beginning: Request | None = None
+        self._beginning: IncomingRequest | None = None
         """The request whose handler is in its first step."""
         self._reading = ReadPause(channel)
         self._dropped = False
@@ -184,7 +184,7 @@ class Connection:
             self._channel.send(item.answer())
         elif isinstance(item, list):
             self._reading.hold(BATCH)
-            request = Request(b"", "batch", outlives=True, order="after")
+            request = IncomingRequest(b"", "batch", outlives=True, order="after")
             self._take_in(request)
             earlier = self._in_flight.earlier(request)
             request.task = self._loop.create_task(self._perform_batch(request, item, earlier))
@@ -280,7 +280,7 @@ class Connection:
             if not request_id and method.name in OPEN_ENDED:  # nobody would hear the answer
                 return
             self._start(
-                Request(request_id, method.name, method.weight, method.outlives, method.order),
+                IncomingRequest(request_id, method.name, method.weight, method.outlives, method.order),
                 method.call,
                 envelope.params,
             )
@@ -293,7 +293,7 @@ class Connection:
             return
         if isinstance(found, Routed):
             name = found.name or envelope.method or ""
-            request = Request(request_id, name, found.weight, found.outlives, found.order)
+            request = IncomingRequest(request_id, name, found.weight, found.outlives, found.order)
             self._start(request, found.work, envelope.params)
         elif request_id and envelope.method is not None:
             self._channel.send(answer_raw(request_id, found or b"null"))
@@ -367,19 +367,19 @@ class Connection:
 
     # Requests in flight
 
-    def _start(self, request: Request, work: Work, params: msgspec.Raw) -> None:
+    def _start(self, request: IncomingRequest, work: Work, params: msgspec.Raw) -> None:
         self._take_in(request)
         if self._barrier is not None and request.order != "free":
             self._backlog[request] = (work, params)
         else:
             self._begin(request, work, params)
 
-    def _take_in(self, request: Request) -> None:
+    def _take_in(self, request: IncomingRequest) -> None:
         self._in_flight.add(request)
         if self._in_flight.weight >= self._limits.in_flight_requests:
             self._reading.hold(FULL)
 
-    def _begin(self, request: Request, work: Work, params: msgspec.Raw) -> None:
+    def _begin(self, request: IncomingRequest, work: Work, params: msgspec.Raw) -> None:
         if request.order == "session":
             self._beginning = request
             request.task = begin(self._perform(request, work, params))
@@ -400,7 +400,7 @@ class Connection:
         request.early = EarlyAnswer(self._channel, request.id, self._limits.message_bytes, self._in_flight.requests)
         return request.early
 
-    def _done(self, request: Request, answer: bytes | None) -> None:
+    def _done(self, request: IncomingRequest, answer: bytes | None) -> None:
         self._in_flight.remove(request)
         if answer is not None:
             self._channel.send(answer, soon=bool(self._in_flight.requests))
@@ -421,14 +421,14 @@ class Connection:
             self._begin(request, *self._backlog.pop(request))
 
     async def _perform(
-        self, request: Request, work: Work, params: msgspec.Raw, earlier: Sequence[asyncio.Future[None]] = ()
+        self, request: IncomingRequest, work: Work, params: msgspec.Raw, earlier: Sequence[asyncio.Future[None]] = ()
     ) -> None:
         request.started = True
         self._done(request, await self._answer(request, request.id, request.method, work, params, earlier))
 
     async def _answer(
         self,
-        request: Request,
+        request: IncomingRequest,
         request_id: bytes,
         method: str,
         work: Work,
@@ -463,7 +463,7 @@ class Connection:
         return None
 
     async def _perform_batch(
-        self, request: Request, items: list[Item], earlier: Sequence[asyncio.Future[None]]
+        self, request: IncomingRequest, items: list[Item], earlier: Sequence[asyncio.Future[None]]
     ) -> None:
         request.started = True
         await all_of(earlier)
@@ -483,7 +483,7 @@ class Connection:
         self._reading.release(BATCH)
         self._done(request, b"[" + b",".join(answers) + b"]" if answers else None)
 
-    async def _answer_item(self, request: Request, item: Item) -> bytes | None:
+    async def _answer_item(self, request: IncomingRequest, item: Item) -> bytes | None:
         if isinstance(item, InvalidMessage):
             return item.answer()
         request_id = b"" if item.id is ABSENT else bytes(item.id)

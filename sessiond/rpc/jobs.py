@@ -36,7 +36,7 @@ OPEN_ENDED = frozenset({"session/ask"})
 """Requests that take as long as a person does. A daemon that stops neither waits for them nor answers them."""
 
 
-class Request:
+class IncomingRequest:
     """A request, notification or batch in flight. `id` is empty if no answer is due."""
 
     __slots__ = (
@@ -109,17 +109,17 @@ class InFlight:
     """The unanswered requests of a connection, in order of arrival."""
 
     def __init__(self) -> None:
-        self.requests: dict[Request, None] = {}
+        self.requests: dict[IncomingRequest, None] = {}
         self.weight = 0
-        self._by_id: dict[bytes, Request] = {}
+        self._by_id: dict[bytes, IncomingRequest] = {}
 
-    def add(self, request: Request) -> None:
+    def add(self, request: IncomingRequest) -> None:
         self.requests[request] = None
         self.weight += request.weight
         if request.id:
             self._by_id[request.id] = request
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: IncomingRequest) -> None:
         del self.requests[request]
         self.weight -= request.weight
         if request.done is not None:
@@ -133,10 +133,10 @@ class InFlight:
             request.dropped = True
             request.cancel()
 
-    def find(self, request_id: bytes) -> Request | None:
+    def find(self, request_id: bytes) -> IncomingRequest | None:
         return self._by_id.get(request_id)
 
-    def earlier(self, request: Request, methods: Sequence[str] = ()) -> list[asyncio.Future[None]]:
+    def earlier(self, request: IncomingRequest, methods: Sequence[str] = ()) -> list[asyncio.Future[None]]:
         """One future for each earlier request: those of these methods, or all that change something."""
         found = []
         for one in self.requests:

@@ -83,7 +83,7 @@ class Call(Protocol):
     @property
     def peer(self) -> RemoteClient: ...
 
-    def progress(self, token: int | str, title: str) -> Progress: ...
+    def progress(self, token: int | str, title: str) -> ProgressTeller: ...
 
     def early(self) -> EarlyReply | None:
         """For answering the request as soon as its change is durable. Call it in a handler's first step. None: no answer is
@@ -96,7 +96,7 @@ class Call(Protocol):
         """
 
 
-class Progress(Protocol):
+class ProgressTeller(Protocol):
     """`$/progress` for one request."""
 
     def report(self, value: JsonObject) -> None: ...

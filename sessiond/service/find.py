@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sessiond.errors import InvalidParams, Unavailable
-from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery, UsageQuery
+from sessiond.index.values import Hit, IndexedInfo, ListQuery, SearchQuery, SessionPage, UsageQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json, join_wire_id, strict_timestamp, tool_of
@@ -143,7 +143,7 @@ class Finder:
         known = await self._catalog.index.info(wire_id)
         return None if known is None or known.deleted else self._shown(known)
 
-    async def _listed(self, query: ListQuery) -> tuple[Page, bool]:
+    async def _listed(self, query: ListQuery) -> tuple[SessionPage, bool]:
         """A page, and whether all sessions were known by then. If the index turns out to be lost, it asks again."""
         now = asyncio.get_running_loop().time
         asked = now()

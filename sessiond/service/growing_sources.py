@@ -23,9 +23,9 @@ from sessiond.service.import_file import ImportFile
 from sessiond.service.imported_session import (
     ImportedSession,
     ImportTarget,
-    Known,
     PinnedSession,
     SkippedSession,
+    SourceKnowledge,
     fields_said,
     learn,
 )
@@ -166,7 +166,7 @@ class GrownEnd(Grown):
         fields: dict[str, bytes],
     ) -> None:
         before = SourceDigest({digest_of(one): digest for one, digest in last.items()}, {}, fields)
-        super().__init__(place, start, held, Known(before=before), followed=True)
+        super().__init__(place, start, held, SourceKnowledge(before=before), followed=True)
         self._last = list(last)
         self._announced: SourceGrowth | None = None
 

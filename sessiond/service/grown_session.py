@@ -27,9 +27,9 @@ from sessiond.service.imported_session import (
     SAID_FIELDS,
     ImportedSession,
     ImportTarget,
-    Known,
     PinnedSession,
     SkippedSession,
+    SourceKnowledge,
     fields_said,
     remember_mark,
 )
@@ -58,7 +58,7 @@ class Grown(ImportedSession):
         place: ImportTarget,
         start: SessionStart,
         held: PinnedSession,
-        known: Known,
+        known: SourceKnowledge,
         *,
         followed: bool = False,
     ) -> None:
@@ -290,12 +290,12 @@ class Grown(ImportedSession):
         return {key: merged[key] for key in in_order if merged.get(key) is not None}
 
 
-class Followed(ImportedSession):
+class FollowedSession(ImportedSession):
     """A session whose source is followed: the session is read from its own file only if the source says something new. A
     database holds all the sessions of a tool, and usually only one of them has changed.
     """
 
-    def __init__(self, place: ImportTarget, start: SessionStart, known: Known) -> None:
+    def __init__(self, place: ImportTarget, start: SessionStart, known: SourceKnowledge) -> None:
         super().__init__(place, start, known, followed=True)
         self._start = start
         self._waiting: list[tuple[JsonObject, bytes, int]] = []

@@ -44,7 +44,7 @@ SAID_FIELDS = ("name", "summary", "model", "cwd", "parent", "tags", "archived")
 """Fields that a source may learn late."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class SourceKnowledge(msgspec.Struct, frozen=True):
     """The facts that are known of a session that a file has. `before`: what the file said of it when it was last read. `moved_from`: the
     file's path then, if that has changed. `removed`: a person removed the session. `removed_messages`: digests of the ids of
     messages that a person removed. `has_arrived`: it was here, from this file or another one.
@@ -72,7 +72,7 @@ class ImportTarget:
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
 
-    async def known(self, local_id: str, path: str, *, followed: bool) -> Known:
+    async def known(self, local_id: str, path: str, *, followed: bool) -> SourceKnowledge:
         """Unavailable if that cannot be found out now."""
         found = await self.ledger.recall(self.store.name, local_id)
         before, moved_from = found.by_path.get(path), None
@@ -82,7 +82,7 @@ class ImportTarget:
             moved_from = max(gone, key=lambda one: len(found.by_path[one].messages), default=None)
             before = None if moved_from is None else found.by_path[moved_from]
         has_arrived = any(one.arrived for one in found.by_path.values())
-        return Known(before, moved_from, found.removed, found.removed_messages, has_arrived)
+        return SourceKnowledge(before, moved_from, found.removed, found.removed_messages, has_arrived)
 
     async def has(self, local_id: str) -> bool:
         """Return whether the session exists, as far as that is known without reading it."""
@@ -189,12 +189,12 @@ class ImportedSession:
         self,
         place: ImportTarget,
         start: SessionStart,
-        known: Known | None = None,
+        known: SourceKnowledge | None = None,
         *,
         followed: bool = False,
     ) -> None:
         self.place = place
-        self._known = known or Known()
+        self._known = known or SourceKnowledge()
         self.local_id = start.suggested_id
         self.info = dict(start.info)
         self.path = str(mapped(mapped(self.info.get("metadata")).get("source")).get("path", ""))
@@ -263,7 +263,7 @@ class ImportedSession:
 
 class New(ImportedSession):
     def __init__(
-        self, place: ImportTarget, start: SessionStart, now: str, known: Known, *, followed: bool = False
+        self, place: ImportTarget, start: SessionStart, now: str, known: SourceKnowledge, *, followed: bool = False
     ) -> None:
         fresh = msgspec.structs.replace(known, before=SourceDigest(arrived=False))
         super().__init__(place, start, fresh, followed=followed)

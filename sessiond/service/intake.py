@@ -39,16 +39,16 @@ from sessiond.limits import MIB
 from sessiond.model.values import Json
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.growing_sources import continued
-from sessiond.service.grown_session import Followed, Grown
+from sessiond.service.grown_session import FollowedSession, Grown
 from sessiond.service.import_file import ImportFile, Wanted
 from sessiond.service.import_tally import ImportTally
 from sessiond.service.imported_session import (
     Imagined,
     ImportedSession,
     ImportTarget,
-    Known,
     New,
     SkippedSession,
+    SourceKnowledge,
 )
 from sessiond.service.late_names import give_name
 from sessiond.service.native_import import NativeIntake
@@ -391,7 +391,7 @@ class Intake:
             if not there and (known.removed or known.has_arrived):
                 return SkippedSession(place, start)  # somebody deleted it here
             if there and known.before is not None and known.before.arrived and known.moved_from is None:
-                return Followed(place, start, known)
+                return FollowedSession(place, start, known)
         try:
             held = await place.held(start.suggested_id)
         except BadFile as error:
@@ -408,14 +408,14 @@ class Intake:
             return Grown(place, start, held, known, followed=followed)
         return New(place, start, now, known, followed=followed)
 
-    async def _known(self, start: SessionStart, file: ImportFile) -> Known:
+    async def _known(self, start: SessionStart, file: ImportFile) -> SourceKnowledge:
         """Unavailable if it cannot be found out, and nobody asked for this import: it must wait then."""
         try:
             return await self._place.known(start.suggested_id, file.found.path, followed=self._wanted.followed)
         except Unavailable:
             if self._wanted.followed:
                 raise
-            return Known()
+            return SourceKnowledge()
 
     async def _refuse(self, source_id: str, file: ImportFile, reason: str) -> None:
         local_id = file.arriving[source_id].local_id
@@ -433,7 +433,7 @@ class Intake:
         if isinstance(one, SkippedSession):
             file.kept += 1
             return
-        if not file.found.sure and not one.added and not isinstance(one, (Grown, Followed)):
+        if not file.found.sure and not one.added and not isinstance(one, (Grown, FollowedSession)):
             await shielded(one.abandon())  # the file was read as this tool's, but the importer recognised nothing in it
             return
         if isinstance(one, New) and one.is_empty:

@@ -118,7 +118,7 @@ def messages(found: Iterable[Message], limits: Limits) -> list[ShownMessage]:
     return [message(one, largest_message(limits)) for one in found]
 
 
-class Head:
+class OpeningHead:
     """Everything that accompanies the messages when a session is opened."""
 
     def __init__(

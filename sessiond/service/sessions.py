@@ -211,8 +211,8 @@ class Service:
             # Changes that are published after this reach the peer after the answer, once.
             one.attach(peer, answers=answers)
             session = one.there
-            warnings = list(one.stored.warnings())
-            head = presentation.Head(self.open_sessions.info(one), session.notes, session.state, warnings, self.limits)
+            info, warnings = self.open_sessions.info(one), list(one.stored.warnings())
+            head = presentation.OpeningHead(info, session.notes, session.state, warnings, self.limits)
             result = head.opened(presentation.messages(messages, self.limits), more, newest=since is None)
             if since is not None:
                 result.changes = None if changes is None else presentation.changes(one.wires(changes), head.left)

@@ -30,7 +30,7 @@ import msgspec
 
 from sessiond.errors import Indeterminate, ReadOnly, SessiondError, Unavailable
 from sessiond.fs import off_loop
-from sessiond.hub.port import NOTHING, Cursor, Ordered, chain, seed
+from sessiond.hub.port import NOTHING, HubCursor, Ordered, chain, seed
 from sessiond.ready import ready
 from sessiond.shared.ledger_file import VERSION, copy, prepare
 from sessiond.shared.ledger_listed import ListedSessions
@@ -41,7 +41,7 @@ from sessiond.store.port import StoreProblem
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-ready(Cursor)
+ready(HubCursor)
 _ENDS = ("trashed", "erased")
 _FINAL = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 """Errors after which it is not known what is on the disk, and trying again proves nothing."""
@@ -51,7 +51,7 @@ _ASIDE = (
 )
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownHead(msgspec.Struct, frozen=True):
     """The newest operation of a session that the ledger has. `saved`: the last one that the file holds, if its fingerprint is
     `print`.
     """
@@ -71,14 +71,14 @@ class Ledger(ListedSessions, ParkedOperations):
         self.replica = secrets.token_hex(16)
         self.lives: set[str] = set()
         """The names that the replica had, and has."""
-        self.heads: dict[str, Known] = {}
+        self.heads: dict[str, KnownHead] = {}
         self.waits: dict[str, int] = {}
         """How many operations of a session wait."""
         self.on_waits: Callable[[], None] = lambda: None
         """Called on the loop when `waits` may have changed."""
         self.cuts: dict[str, int] = {}
         """How often the ledger has given up operations of a session in this life: what was made of them has to be made again."""
-        self.cursor: Cursor | None = None
+        self.cursor: HubCursor | None = None
         self.member = ""
         """The name of this machine's member, as the hub said it last; empty: it never did."""
         self.problem: StoreProblem | None = None
@@ -100,8 +100,8 @@ class Ledger(ListedSessions, ParkedOperations):
         self._index += 1
         return self.replica, self._index
 
-    def head(self, session: str) -> Known:
-        return self.heads.get(session) or Known(NOTHING, seed(session))
+    def head(self, session: str) -> KnownHead:
+        return self.heads.get(session) or KnownHead(NOTHING, seed(session))
 
     async def open(self) -> None:
         """If it cannot be opened, `problem` says why, and `try_again` tries again."""
@@ -293,7 +293,7 @@ class Ledger(ListedSessions, ParkedOperations):
         kinds = [row.kind for row in await self.operations(session, NOTHING) if row.number <= after]
         ends = [kind for kind in kinds if kind in _ENDS or kind == "restored"]
         trashed = bool(ends) and ends[-1] != "restored"
-        self.heads[session] = Known(after, digest, trashed)
+        self.heads[session] = KnownHead(after, digest, trashed)
         self.cuts[session] = self.cuts.get(session, 0) + 1
         again = [] if trashed else self._names_again(session)
 
@@ -340,7 +340,7 @@ class Ledger(ListedSessions, ParkedOperations):
     async def erased(self, session: str, last: Ordered, digest: bytes) -> None:
         """The hub has nothing of the session but that it was erased, with the operation `last`."""
         self.unlist([session])
-        self.heads[session] = Known(last.number, digest, True)
+        self.heads[session] = KnownHead(last.number, digest, True)
         self.cuts[session] = self.cuts.get(session, 0) + 1
         self.waits.pop(session, None)
         self.parked.pop(session, None)
@@ -369,7 +369,7 @@ class Ledger(ListedSessions, ParkedOperations):
         with self._db:
             self._db.execute("UPDATE head SET saved = ?, print = ? WHERE session = ?", (number, mark, session))
 
-    def keep_cursor(self, cursor: Cursor) -> None:
+    def keep_cursor(self, cursor: HubCursor) -> None:
         self.cursor = cursor
         value = msgspec.json.encode(cursor)
 
@@ -500,12 +500,12 @@ class Ledger(ListedSessions, ParkedOperations):
             self._read_parked(db)
             self._rename(db)
         self.heads = {
-            session: Known(number, digest, bool(trashed), saved, mark)
+            session: KnownHead(number, digest, bool(trashed), saved, mark)
             for session, number, digest, trashed, saved, mark in db.execute("SELECT * FROM head")
         }
         self.waits = dict(db.execute("SELECT session, count(*) FROM waiting GROUP BY session"))
         found = db.execute("SELECT value FROM cursor").fetchone()
-        self.cursor = None if found is None else msgspec.json.decode(found[0], type=Cursor)
+        self.cursor = None if found is None else msgspec.json.decode(found[0], type=HubCursor)
         self.member = "".join(name for (name,) in db.execute("SELECT name FROM member"))
 
     def _rename(self, db: sqlite3.Connection) -> None:

@@ -17,22 +17,22 @@ from sessiond.eager import EagerFuture, begin
 from sessiond.errors import Indeterminate, SessionNotFound, Unauthorized, Unavailable
 from sessiond.hub.port import (
     NOTHING,
-    Changed,
+    HeadHint,
     Hint,
     Hub,
+    HubWelcome,
     Lost,
     Operation,
     OperationPage,
     Push,
     Pushed,
-    Welcome,
     chain,
     chain_all,
 )
 from sessiond.limits import HUB_PAGE_BYTES
 from sessiond.model.values import timestamp
 from sessiond.shared.ledger import Ledger
-from sessiond.shared.news import Known
+from sessiond.shared.news import KnownHub
 from sessiond.shared.waiting import Waiting
 from sessiond.store.port import HubStatus
 
@@ -90,14 +90,14 @@ class HubLink:
     def _hear(self, hint: Hint) -> None:
         if isinstance(hint, Lost):
             self._down(hint.reason)
-        elif isinstance(hint, Changed) and hint.head <= self.ledger.head(hint.session).number:
+        elif isinstance(hint, HeadHint) and hint.head <= self.ledger.head(hint.session).number:
             return  # most hints are of our own pushes
         self.hints.put_nowait(hint)
 
     def _waits_changed(self) -> None:
         self.on_change()
 
-    def came_up(self, welcome: Welcome) -> None:
+    def came_up(self, welcome: HubWelcome) -> None:
         """The synchroniser has spoken with the hub."""
         if not self.up:
             log.info("store %s: the hub can be reached", self.name)
@@ -128,12 +128,12 @@ class HubLink:
             else 'reading works; `offline = "queue"` in the configuration accepts appends meanwhile',
         )
 
-    def known(self) -> Known:
+    def known(self) -> KnownHub:
         """`status` without the lag, which takes as long as there are sessions that lack something."""
         pending = sum(self.ledger.waits.values())
         if self.up:  # text that is gathered for a tenth of a second does not wait for the hub
             pending = max(0, pending - len(self._gathering))
-        return Known("online" if self.up else "offline", self.since, pending, self.reason)
+        return KnownHub("online" if self.up else "offline", self.since, pending, self.reason)
 
     def status(self) -> HubStatus:
         state, since, pending, problem = self.known()

@@ -12,7 +12,7 @@ import msgspec
 
 from sessiond.errors import BadFile
 from sessiond.hub.bodies import pack_json, unpack_json
-from sessiond.hub.port import Head
+from sessiond.hub.port import HubHead
 from sessiond.limits import HUB_LISTING_BYTES
 from sessiond.model.changes import Appended, Change, Cleared, Created, StateSet, Truncated, Updated
 from sessiond.model.session import UPDATABLE, Session, SessionInfo
@@ -78,5 +78,5 @@ def listed(session: str, number: int, listing: bytes | None) -> SessionInfo | No
         return None
 
 
-def listed_head(head: Head) -> SessionInfo | None:
+def listed_head(head: HubHead) -> SessionInfo | None:
     return listed(head.session, head.head, head.listing) if head.floor == 0 else None

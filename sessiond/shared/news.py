@@ -13,7 +13,7 @@ class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Known(NamedTuple):
+class KnownHub(NamedTuple):
     """The facts that are news if they change: a HubStatus without its lag."""
 
     state: Literal["online", "offline"]
@@ -31,7 +31,7 @@ class HubNews:
 
     def __init__(
         self,
-        known: Callable[[], Known],
+        known: Callable[[], KnownHub],
         status: Callable[[], HubStatus],
         tell: Callable[[HubStatus], None],
         later: Callable[[float, Callable[[], None]], Timer],
@@ -55,7 +55,7 @@ class HubNews:
             self._rest.cancel()
             self._rest = None
 
-    def _say(self, now: Known) -> None:
+    def _say(self, now: KnownHub) -> None:
         self.stop()
         self._told = now
         self._rest = self._later(HUB_NEWS_S, self._rested)

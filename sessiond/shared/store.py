@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
-from sessiond.hub.port import Head
+from sessiond.hub.port import HubHead
 from sessiond.model.session import SessionInfo
 from sessiond.shared.link import HubLink
 from sessiond.shared.listing import listed, listed_head
@@ -61,7 +61,7 @@ class SharedStore:
         self.link.ledger.unlist(local_ids)
         self.arrived(local_ids)
 
-    def announce(self, heads: Sequence[Head]) -> None:
+    def announce(self, heads: Sequence[HubHead]) -> None:
         """The hub has sessions of which the ledger has nothing. Those that lists can show are fetched when somebody reads them, or
         by the mirror in their turn.
         """

@@ -2,7 +2,7 @@
 
     lost ──Back──> reading the list ──> following hints ──Lost──> lost
 
-The hub tells which session changed (`Changed`). Hints may be lost, so the list of changed sessions is read on from the cursor
+The hub tells which session changed (`HeadHint`). Hints may be lost, so the list of changed sessions is read on from the cursor
 after each `Back` and at every heartbeat. The cursor moves only when everything before it is in the ledger.
 
 A hub that was restored from an older backup has less than the ledger, or something else. What it lacks is given back to it under
@@ -18,7 +18,7 @@ import contextlib
 import logging
 
 from sessiond.errors import Conflict, SessiondError, Unavailable
-from sessiond.hub.port import NOTHING, Back, Changed, Head, Hint, Lost, Ordered, Return, chain, seed
+from sessiond.hub.port import NOTHING, Back, HeadHint, Hint, HubHead, Lost, Ordered, Return, chain, seed
 from sessiond.limits import HUB_HEADS, HUB_LOOK_S, HUB_PAUSE_S, HUB_PULLS_AT_A_TIME, HUB_PUSH_BYTES, HUB_PUSH_OPERATIONS
 from sessiond.shared.link import Differs
 from sessiond.shared.listing import listed_head
@@ -67,7 +67,7 @@ class Synchroniser:
             hint = await self._next_hint(looked + HUB_LOOK_S - clock() if well else _SOON_S)
             if hint is None:
                 looked = clock()
-            if isinstance(hint, Lost | Back | Changed):
+            if isinstance(hint, Lost | Back | HeadHint):
                 self._reached = not isinstance(hint, Lost)
             await self._ledger.try_again()
             if self._ledger.problem is not None:
@@ -76,7 +76,7 @@ class Synchroniser:
             if self._missed and self._reached:
                 self._missed, hint = False, Back()
             try:
-                if isinstance(hint, Changed):
+                if isinstance(hint, HeadHint):
                     self._hint(hint)
                 elif isinstance(hint, Differs):
                     await self._agree(hint.session, await self._link.hub.head(hint.session))
@@ -99,7 +99,7 @@ class Synchroniser:
 
     # One session
 
-    def _hint(self, hint: Changed) -> None:
+    def _hint(self, hint: HeadHint) -> None:
         self._link.heard(hint.session, hint.head)
         if hint.head <= self._ledger.head(hint.session).number:
             return
@@ -171,11 +171,11 @@ class Synchroniser:
     def _is_unknown(self, local_id: str) -> bool:
         return local_id not in self._ledger.heads and local_id not in self._ledger.waits
 
-    def _differs(self, head: Head) -> bool:
+    def _differs(self, head: HubHead) -> bool:
         known = self._ledger.head(head.session)
         return (known.number, known.digest) != (head.head, head.digest)
 
-    async def _settle(self, local_id: str, head: Head | None) -> None:
+    async def _settle(self, local_id: str, head: HubHead | None) -> None:
         """Do the same as `_agree`; a session that cannot be settled does not hold up the others. Unavailable."""
         try:
             await self._agree(local_id, head)
@@ -184,7 +184,7 @@ class Synchroniser:
         except SessiondError as error:
             log.error("store %s: %s: %s", self._store.name, local_id, error.message)
 
-    async def _agree(self, local_id: str, head: Head | None) -> None:
+    async def _agree(self, local_id: str, head: HubHead | None) -> None:
         """Fetch what the ledger lacks, and give back what the hub lacks. SessiondError."""
         async with self._slots:
             for _ in range(_ATTEMPTS):
@@ -196,7 +196,7 @@ class Synchroniser:
                 raise Conflict(f"the hub and this machine do not agree on {local_id}")
         self._store.arrived([local_id])
 
-    async def _step(self, local_id: str, head: Head | None) -> bool:
+    async def _step(self, local_id: str, head: HubHead | None) -> bool:
         """Fetch what is missing here, or give back what is missing on the hub. Return whether both have the same now."""
         known = self._ledger.head(local_id)
         number, digest = (NOTHING, seed(local_id)) if head is None else (head.head, head.digest)

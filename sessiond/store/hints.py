@@ -44,7 +44,7 @@ _COMES = inotify.CREATE | inotify.MOVED_TO | inotify.ATTRIB
 _GOES = inotify.DELETE | inotify.MOVED_FROM
 
 
-class Lost(Exception):
+class HintsLost(Exception):
     """Hints were lost: everything must be compared."""
 
 
@@ -176,7 +176,7 @@ class Folders:
     def _take(self, one: Noticed) -> Iterator[str]:
         """The relative paths of one event. A folder is reported only after it is watched, so nothing in it is missed."""
         if one.mask & inotify.OVERFLOW:
-            raise Lost("more was written than the system could report")
+            raise HintsLost("more was written than the system could report")
         if one.mask & _GONE and one.watch == self._root_watch:
             raise FileNotFoundError(2, "it is gone", self._root)
         folder = self._folders.get(one.watch)

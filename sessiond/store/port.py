@@ -20,6 +20,7 @@ from sessiond.model.session import Session, SessionInfo
 
 __all__ = ["OnDurable"]  # declared where it is called
 
+
 class OutsideChange(Exception):
     """A file is not the version that was seen last: merge it before anything is written."""
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from sessiond.store.folder import FolderStore
-from sessiond.store.hints import Hints, Lost
+from sessiond.store.hints import Hints, HintsLost
 
 log = logging.getLogger(__name__)
 _RETRY_S = 2.0
@@ -52,7 +52,7 @@ class Watch:
                 await self._watch()
             except _Unwatched as error:
                 pause = await self._do_without(str(error))
-            except (OSError, RuntimeError, Lost) as error:
+            except (OSError, RuntimeError, HintsLost) as error:
                 self._tell(error)
             except Exception:  # a bug of ours: the watch is tried again, and the files are compared at other times too
                 log.exception("store %s: the watch failed", self._store.name)

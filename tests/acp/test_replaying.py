@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiond.acp.acts import Act, Down, Keep, Line, Recall, Recalled, Up, dumped
+from sessiond.acp.acts import Act, Down, Keep, Line, Recall, RecallResponse, Up, dumped
 from sessiond.acp.cutter import Cutter
 from sessiond.acp.replay import healed, mended, newest, told, updates
 from sessiond.acp.replaying import AGENT, AUTO, Replaying
@@ -84,7 +84,7 @@ def _loaded(between: Replaying) -> list[Act]:
     load = {"id": 7, "method": "session/load", "params": {"sessionId": "S", "cwd": "/w", "mcpServers": [1]}}
     (recall,) = _run(between, dumped(load), editor=True)
     assert isinstance(recall, Recall)
-    (new,) = between.recalled(recall.number, Recalled({"context": "earlier"}, [b"replayed\n"]))
+    (new,) = between.recalled(recall.number, RecallResponse({"context": "earlier"}, [b"replayed\n"]))
     assert isinstance(new, Down)
     asked = json.loads(new.data)
     assert asked["method"] == "session/new"
@@ -136,7 +136,7 @@ def test_an_agent_that_counts_gets_no_name_twice() -> None:
     load = {"id": 1, "method": "session/load", "params": {"sessionId": "2"}}
     (recall,) = _run(between, dumped(load), editor=True)
     assert isinstance(recall, Recall)
-    (new,) = between.recalled(recall.number, Recalled({}, []))
+    (new,) = between.recalled(recall.number, RecallResponse({}, []))
     _run(between, dumped({"id": json.loads(new.data)["id"], "result": {"sessionId": "1"}}), editor=False)  # type: ignore[union-attr]
     _run(between, dumped({"id": 2, "method": "session/new", "params": {}}), editor=True)
     (up,) = _run(between, dumped({"id": 2, "result": {"sessionId": "2"}}), editor=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.agent_host import numbers
-from sessiond.agent_host.numbers import Mark, Numbers, Shown
+from sessiond.agent_host.numbers import Numbers, ShownState, StateMark
 from sessiond.fs import RealFileSystem
 
 
@@ -17,9 +17,9 @@ def made(path: Path, now_ms: int = 1000) -> Numbers:
     return found
 
 
-def marked(one: Numbers, session: str, seq: int, **more: str) -> Mark:
+def marked(one: Numbers, session: str, seq: int, **more: str) -> StateMark:
     first = one.next()
-    mark = one.mark(first, session, Shown(seq, seq, False), **more)  # type: ignore[arg-type]
+    mark = one.mark(first, session, ShownState(seq, seq, False), **more)  # type: ignore[arg-type]
     one.write(*one.to_write([mark]))
     return mark
 

@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.cli import demo_hub
 from sessiond.cli.demo_hub import find_postgres
-from sessiond.cli.demo_link import NAME, Link
+from sessiond.cli.demo_link import NAME, DemoLink
 from sessiond.errors import Unavailable
 from tests.shell import Shell
 
@@ -98,7 +98,7 @@ def test_a_link_passes_bytes_until_it_is_cut(tmp_path: Path) -> None:
         server.bind(f"{far}/{NAME}")
         server.listen()
         server.settimeout(20)
-        link = Link(str(near), str(far))
+        link = DemoLink(str(near), str(far))
         for _ in range(2):
             with _connected(near) as client, server.accept()[0] as taken:
                 for one, other in ((client, taken), (taken, client)):

@@ -148,7 +148,7 @@ def test_a_member_is_added_to_any_document(value, data):
     text = _written(value, data)
     assert jsonc.loads(text) == value
     if not isinstance(value.get("servers", {}), dict) or "x" in value.get("servers", {}):
-        with pytest.raises(jsonc.NotJson):
+        with pytest.raises(jsonc.NotJsonc):
             jsonc.with_member(text, ("servers", "x"), {"a": [1]})
         return
     made = jsonc.with_member(text, ("servers", "x"), {"a": [1]})

@@ -34,7 +34,7 @@ from sessiond.client import (
     connect,
 )
 from sessiond.client import lookout as lookout_module
-from sessiond.client.follower import Follower
+from sessiond.client.follower import SessionFollower
 from sessiond.client.types import Notice
 from tests.client.proxy import Proxy
 from tests.client.served import served_home
@@ -383,9 +383,9 @@ def test_threads_share_a_client(sessiond: Sessiond) -> None:
 @pytest.mark.parametrize("where", ["before it is known", "after it is known"])
 def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """Ctrl-C while a change is being taken: the next `next()` gives that change, once, and then what follows."""
-    told = Follower.told
+    told = SessionFollower.told
 
-    def interrupted(self: Follower, method: str, notice: Notice) -> Iterator[Change]:
+    def interrupted(self: SessionFollower, method: str, notice: Notice) -> Iterator[Change]:
         monkeypatch.undo()
         if where == "after it is known":
             next(told(self, method, notice))
@@ -396,7 +396,7 @@ def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: p
     chat.append("user", "zero")
     with chat.changes(since=0) as changes:
         assert next(changes).seq == 1
-        monkeypatch.setattr(Follower, "told", interrupted)
+        monkeypatch.setattr(SessionFollower, "told", interrupted)
         chat.append("user", "one")
         with pytest.raises(KeyboardInterrupt):
             next(changes)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.client.changes import Appended, Change, Reread
-from sessiond.client.follower import Follower
+from sessiond.client.follower import SessionFollower
 from sessiond.client.tape import PIECES_IN_FLIGHT, Tape
 from sessiond.client.types import Message, Notice, Opened, SessionInfo
-from sessiond.client.wire import Lines
+from sessiond.client.wire import IncomingLines
 
 STEPS = st.lists(
     st.one_of(
@@ -86,7 +86,7 @@ def test_every_seq_is_given_on_once(sizes: list[int], data: st.DataObject) -> No
     for size in sizes:
         changes.append(list(range(seq + 1, seq + size + 1)))
         seq += size
-    follower, given_on = Follower("s", 0), list[int]()
+    follower, given_on = SessionFollower("s", 0), list[int]()
     done = 0
     while done < len(changes) or follower.stale:
         done = min(len(changes), done + data.draw(st.integers(1, 2), label="happens"))
@@ -115,7 +115,7 @@ def test_every_seq_is_given_on_once(sizes: list[int], data: st.DataObject) -> No
 
 def test_a_long_stretch_that_is_cut_off_begins_again_where_it_was() -> None:
     """The connection ends between two of its pages: the next open is since the last message that was given on."""
-    follower = Follower("s", 2)
+    follower = SessionFollower("s", 2)
     page = [Message(id="m5", seq=5, role="user", content="x")]
     opened = Opened(session=SessionInfo(session_id="s", seq=9), messages=page, has_more=True, changes=None)
     assert [one.seq for one in follower.opened(opened)] == [9]
@@ -125,7 +125,7 @@ def test_a_long_stretch_that_is_cut_off_begins_again_where_it_was() -> None:
 
 def test_a_gap_is_read_and_not_passed_over() -> None:
     """Of seqs 1 to 3 only the third is heard: it is not given on before the others are."""
-    follower = Follower("s", 0)
+    follower = SessionFollower("s", 0)
     assert not list(follower.opened(Opened(session=SessionInfo(session_id="s", seq=0), changes=[])))
     assert not list(follower.told("session/changed", said([[3]])))
     assert follower.stale and follower.opening() == {"sessionId": "s", "since": 0}
@@ -137,7 +137,7 @@ def test_a_gap_is_read_and_not_passed_over() -> None:
 @pytest.mark.parametrize("seq", [0, 2, 5, 9])
 def test_another_session_with_the_same_id_is_told_from_its_beginning(seq: int) -> None:
     """Whatever its seq is. A seq of the session that was there before it means nothing in it."""
-    follower = Follower("s", 5, "2026-01-01T00:00:00.000Z")
+    follower = SessionFollower("s", 5, "2026-01-01T00:00:00.000Z")
     later = SessionInfo(session_id="s", seq=seq, created_at="2026-01-02T00:00:00.000Z")
     assert not list(follower.opened(Opened(session=later, changes=[])))
     assert follower.stale and follower.opening() == {"sessionId": "s", "since": 0}
@@ -151,7 +151,7 @@ def test_another_session_with_the_same_id_is_told_from_its_beginning(seq: int) -
 
 def test_a_change_that_is_heard_before_the_response_waits_for_it() -> None:
     """It comes with the response in one read: it is given on after what the response tells."""
-    follower = Follower("s", 0)
+    follower = SessionFollower("s", 0)
     follower.opening()
     assert not list(follower.told("session/changed", said([[2]])))
     told = list(follower.opened(Opened(session=SessionInfo(session_id="s", seq=1), changes=[wire_change([1])])))
@@ -169,7 +169,7 @@ def test_text_is_not_told_twice() -> None:
         {"kind": "finished", "seq": 5, "messageId": "m", "status": "done"},
     ]
     changes = [msgspec.Raw(msgspec.json.encode(one)) for one in wires]
-    told = list(Follower("s", 0).opened(Opened(session=SessionInfo(session_id="s", seq=5), changes=changes)))
+    told = list(SessionFollower("s", 0).opened(Opened(session=SessionInfo(session_id="s", seq=5), changes=changes)))
     assert [one.seq for one in told] == [2, 3, 4, 5]
     assert isinstance(told[0], Appended)
     assert [(one.text, one.status) for one in told[0].messages] == [("xyz", None), ("a", "streaming")]
@@ -181,7 +181,7 @@ def test_lines_are_cut_anywhere(sizes: list[int], data: st.DataObject) -> None:
     raw = b"".join(
         msgspec.json.encode({"id": number, "result": "x" * size}) + b"\n" for number, size in enumerate(sizes)
     )
-    lines, found = Lines(), []
+    lines, found = IncomingLines(), []
     while raw:
         size = data.draw(st.integers(1, len(raw)))
         found += lines.feed(raw[:size])
@@ -193,4 +193,4 @@ def test_lines_are_cut_anywhere(sizes: list[int], data: st.DataObject) -> None:
 def test_what_is_no_message_ends_the_connection(line: bytes) -> None:
     """As any other fault of a connection."""
     with pytest.raises(ConnectionError):
-        Lines().feed(line)
+        IncomingLines().feed(line)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessiond.client.aio.connection import Connection
+from sessiond.client.aio.connection import AsyncConnection
 from sessiond.client.wire import Incoming
 from tests.home import Home
 from tests.wire.test_wire import FILES, Replay
@@ -25,9 +25,9 @@ class PythonClient:
         self._connection = self._runner.run(self._over(connected))
         self._asked: list[asyncio.Task[Incoming]] = []
 
-    async def _over(self, connected: socket.socket) -> Connection:
+    async def _over(self, connected: socket.socket) -> AsyncConnection:
         reader, writer = await asyncio.open_unix_connection(sock=connected)
-        return Connection(reader, writer, self._hear)
+        return AsyncConnection(reader, writer, self._hear)
 
     async def _ask(self, method: str, params: Any) -> Incoming:
         return await (await self._connection.send(method, params))

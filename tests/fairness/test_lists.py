@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from sessiond.index import index as index_module
-from sessiond.index.feed_queue import Step
+from sessiond.index.feed_queue import FeedStep
 from sessiond.index.index import Index
 from tests.index.feeding import at, info, listed, message, opened
 
@@ -34,7 +34,7 @@ def busy(index: Index) -> Iterator[None]:
         begun.set()
         assert go_on.wait(60)
 
-    index._writer.submit(Step("busy", 1, wait))
+    index._writer.submit(FeedStep("busy", 1, wait))
     assert begun.wait(60)
     try:
         yield

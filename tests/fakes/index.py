@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
+from sessiond.index.values import IndexedInfo, ListQuery, SearchPage, SearchQuery, SessionPage
 
 
 class FakeIndex:
@@ -75,7 +75,7 @@ class FakeIndex:
         return self.infos.get(session_id)
 
     async def list(self, query: ListQuery):
-        return Page(items=sorted(self.infos.values(), key=lambda i: i.updated_at, reverse=True)[: query.limit])
+        return SessionPage(items=sorted(self.infos.values(), key=lambda i: i.updated_at, reverse=True)[: query.limit])
 
     async def search(self, query: SearchQuery):
         return SearchPage(hits=[], total=0)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from sessiond.hub.bodies import operation
-from sessiond.hub.port import NOTHING, Back, Changed, Cursor, Push, Pushed, seed
+from sessiond.hub.port import NOTHING, Back, HeadHint, HubCursor, Push, Pushed, seed
 from sessiond.hub.postgres import PostgresHub
 from sessiond.model.changes import Appended, Created
 from tests.hub.postgres import Server
@@ -167,7 +167,7 @@ async def hints(team: Team) -> None:
             push.add_done_callback(lambda _, begun=begun, pushes=pushes: pushes.append(time.perf_counter() - begun))
             while True:
                 hint = await told.get()
-                if isinstance(hint, Changed) and hint.session == session and hint.head > seen:
+                if isinstance(hint, HeadHint) and hint.session == session and hint.head > seen:
                     page = await other.operations(session, seen, 1_000_000)
                     seen = page.head.head
                     break
@@ -216,7 +216,7 @@ async def growth(team: Team, messages: int) -> None:
     took = time.perf_counter() - begun
     print(f"catching up: {count / took:.0f} operations/s")
     begun = time.perf_counter()
-    cursor: Cursor | None = None
+    cursor: HubCursor | None = None
     heads, more = 0, True
     while more:
         listed = await reader.heads(cursor, 1000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from sessiond.errors import Indeterminate, SessionNotFound
-from sessiond.hub.port import NOTHING, Cursor, Hub, Operation, Ordered, Push, Pushed, Return, chain, chain_all, seed
+from sessiond.hub.port import NOTHING, Hub, HubCursor, Operation, Ordered, Push, Pushed, Return, chain, chain_all, seed
 from tests.hub.stores import operation_of
 
 
@@ -33,7 +33,7 @@ class Replica:
         self.may_lose = may_lose
         self._chance = chance
         self._index = 0
-        self._cursor: Cursor | None = None
+        self._cursor: HubCursor | None = None
         self._pass: set[str] = set()
 
     def say(self, session: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sessiond.errors import Indeterminate, Unavailable
 from sessiond.hub import links, listening
-from sessiond.hub.port import Back, Changed, Lost, Place
+from sessiond.hub.port import Back, HeadHint, Lost, OperationPlace
 from tests.hub.postgres import Server
 from tests.hub.proxy import Proxy
 from tests.hub.stores import Team, after, begin, message
@@ -31,7 +31,7 @@ async def test_a_hub_that_is_killed_and_started_again(own_server: Server, own_te
     hub.subscribe(heard.put_nowait)
     assert isinstance(await heard.get(), Back)
     made = await hub.push(begin("one", 1, message(2)))
-    assert await heard.get() == Changed("one", 1)
+    assert await heard.get() == HeadHint("one", 1)
     own_server.kill()
     assert isinstance(await heard.get(), Lost)
     with pytest.raises(Unavailable):
@@ -42,7 +42,7 @@ async def test_a_hub_that_is_killed_and_started_again(own_server: Server, own_te
     own_server.start()
     assert isinstance(await heard.get(), Back)
     assert (await hub.push(after(made, message(4)))).numbers == (2,)
-    assert await heard.get() == Changed("one", 2)
+    assert await heard.get() == HeadHint("one", 2)
     head = await other.head("one")
     assert head is not None and head.head == 2
     assert heard.empty()
@@ -94,7 +94,7 @@ async def test_a_link_that_goes_deaf(team: Team, proxy: Proxy, monkeypatch: pyte
         pass
     monkeypatch.undo()
     assert isinstance(await heard.get(), Back)
-    assert await hub.places([1, 2]) == {1: Place("one", 0)}
+    assert await hub.places([1, 2]) == {1: OperationPlace("one", 0)}
     assert (await hub.push(after(made, message(2)))).numbers == (1,)
 
 
@@ -108,8 +108,8 @@ async def test_an_answer_that_is_lost(team: Team, proxy: Proxy) -> None:
     assert isinstance(await heard.get(), Back)
     proxy.mute()
     push = asyncio.ensure_future(hub.push(after(made, message(2))))
-    assert await heard.get() == Changed("one", 1)
+    assert await heard.get() == HeadHint("one", 1)
     proxy.cut()
     with pytest.raises(Indeterminate):
         await push
-    assert await hub.places([2]) == {2: Place("one", 1)}
+    assert await hub.places([2]) == {2: OperationPlace("one", 1)}

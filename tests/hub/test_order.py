@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from sessiond.errors import Conflict, InvalidParams, SessionNotFound
-from sessiond.hub.port import NOTHING, Changed, Ordered, Push, Return, chain_all, seed
+from sessiond.hub.port import NOTHING, HeadHint, Ordered, Push, Return, chain_all, seed
 from tests.hub.stores import Team, after, begin, message
 
 
@@ -234,7 +234,7 @@ async def test_listeners_hear_of_every_session(team: Team) -> None:
     assert type(await heard.get()).__name__ == "Back"
     assert (await other.welcome()).hints == "listening"
     await hub.push(begin("one", 1, message(2)))
-    assert await heard.get() == Changed("one", 1)
+    assert await heard.get() == HeadHint("one", 1)
     await hub.push(begin("n" * 7500, 3))
     assert type(await heard.get()).__name__ == "Back"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.hub.address import HubAddress
-from sessiond.hub.port import NOTHING, Back, Changed, chain_all, seed
+from sessiond.hub.port import NOTHING, Back, HeadHint, chain_all, seed
 from sessiond.hub.postgres import PostgresHub
 from tests.hub.postgres import Server, free_port
 from tests.hub.stores import Team, after, begin, message
@@ -106,7 +106,7 @@ async def test_many_pushes_through_few_connections(team: Team, pooler: Pooler) -
         last = set()
         while len(last) < 8:
             hint = await told.get()
-            if isinstance(hint, Changed) and hint.head == 20:
+            if isinstance(hint, HeadHint) and hint.head == 20:
                 last.add(hint.session)
     finally:
         for hub in hubs:
@@ -123,6 +123,6 @@ async def test_a_direct_way_listens_beside_the_pooler(team: Team, pooler: Pooler
         assert isinstance(await told.get(), Back)
         assert (await hub.welcome()).hints == "listening"
         await hub.push(begin("one"))
-        assert await told.get() == Changed("one", 0)
+        assert await told.get() == HeadHint("one", 0)
     finally:
         await hub.close()

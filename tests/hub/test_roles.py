@@ -9,7 +9,7 @@ import pytest
 
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unauthorized
 from sessiond.hub.address import HubAddress
-from sessiond.hub.port import NOTHING, Back, Changed, Lost, Operation, Push
+from sessiond.hub.port import NOTHING, Back, HeadHint, Lost, Operation, Push
 from sessiond.hub.postgres import PostgresHub
 from sessiond.hub.setup import Owner
 from tests.hub.stores import Team, after, begin, message
@@ -125,7 +125,7 @@ async def test_a_revoked_member_is_refused_and_hears_nothing(team: Team) -> None
     while not isinstance(await told.get(), Back):
         pass
     await ada.push(after(made, message(1)))
-    while await told.get() != Changed("one", 1):
+    while await told.get() != HeadHint("one", 1):
         pass
     assert heard.empty()
     async with team.owner() as owner:

@@ -9,7 +9,7 @@ from typing import Any
 from collected import lines, read
 from test_databases_that_grow import quick
 
-from sessiond.importers.claude_code_repeats import Repeats
+from sessiond.importers.claude_code_repeats import ClaudeCodeRepeats
 from sessiond.importers.claude_code_tree import tree_of
 from sessiond.importers.record import open_source
 from tests.service.test_follow_equals_import import same
@@ -135,7 +135,9 @@ def test_subagents_records_and_progress(tmp_path: Path) -> None:
 def test_a_copy_that_is_written_during_the_reading_is_left_to_the_next(tmp_path: Path) -> None:
     """The tree was read before, so nobody knows the other forms; what has no message yet is read."""
     path = lines(tmp_path / f"{S}.jsonl", *TALK)
-    repeats = Repeats(str(path), open_source, tree_of(str(path), open_source), {"p", "a", "r", "b"}.__contains__)
+    repeats = ClaudeCodeRepeats(
+        str(path), open_source, tree_of(str(path), open_source), {"p", "a", "r", "b"}.__contains__
+    )
     assert repeats.take(5, {**TALK[0], **ELSEWHERE}) is None
     assert repeats.take(4, TALK[3]) is TALK[3]
     new = turn("n", "b", "and sun?")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sessiond.index.index import Index
-from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
+from sessiond.index.values import Hit, IndexedInfo, ListQuery, SearchPage, SearchQuery, SessionPage
 from sessiond.limits import DEFAULT, Limits
 from sessiond.model.message import Message, Note
 from sessiond.model.values import timestamp
@@ -60,7 +60,7 @@ async def all_hits(index: Index, query: str, limit: int = 50, **fields: Any) -> 
             return hits
 
 
-async def listed(index: Index, **fields: Any) -> Page:
+async def listed(index: Index, **fields: Any) -> SessionPage:
     return await index.list(ListQuery(**fields))
 
 

@@ -184,7 +184,7 @@ async def test_the_check_reads_everything(tmp_path: Path, what: str) -> None:
         if what == "nothing":
             schema.check(reading)
         else:
-            with pytest.raises(schema.Unusable):
+            with pytest.raises(schema.IndexUnusable):
                 schema.check(reading)
     finally:
         reading.close()
@@ -362,7 +362,7 @@ def with_code(code: int | None, words: str = "") -> sqlite3.Error:
 @pytest.mark.parametrize(
     ("error", "damaged"),
     [
-        (schema.Unusable("x"), True),
+        (schema.IndexUnusable("x"), True),
         (ValueError("x"), False),
         (with_code(None, "Could not decode to UTF-8 column 'name'"), True),
         (with_code(None, "unknown"), False),

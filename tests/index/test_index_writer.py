@@ -12,9 +12,9 @@ import pytest
 from sessiond.index import checkpointer
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES, Checkpointer
-from sessiond.index.feed_queue import Step
+from sessiond.index.feed_queue import FeedStep
 from sessiond.index.prepared import prepare
-from sessiond.index.schema import Unusable, connect
+from sessiond.index.schema import IndexUnusable, connect
 from sessiond.index.writer import LARGE_SLICE, MERGE_WEIGHT, TRANSACTION_BYTES, Writer
 from tests.index.feeding import info, message
 from tests.shell import wait_until
@@ -35,8 +35,8 @@ def writer(path: Path) -> Iterator[Writer]:
     one.close()
 
 
-def bulk(session_id: str, apply: Callable[[Batch], None], weight: int = 1) -> Step:
-    return Step(session_id, weight, apply, bulk=True)
+def bulk(session_id: str, apply: Callable[[Batch], None], weight: int = 1) -> FeedStep:
+    return FeedStep(session_id, weight, apply, bulk=True)
 
 
 def test_a_change_that_is_waited_for_ends_the_transaction_of_whole_sessions(writer: Writer) -> None:
@@ -59,7 +59,7 @@ def test_a_change_that_is_waited_for_ends_the_transaction_of_whole_sessions(writ
     assert begun.wait(MINUTE)
     for number in range(20):
         writer.submit(bulk("large", later(number)))
-    writer.submit(Step("small", 1, lambda _: done.append("change")))
+    writer.submit(FeedStep("small", 1, lambda _: done.append("change")))
     mark = writer.mark(bulk=False)
     go.set()
     mark.result(MINUTE)
@@ -116,7 +116,7 @@ def test_the_log_goes_into_the_file_without_the_writer(writer: Writer, path: Pat
         return apply
 
     for number in range(EVERY_PAGES // COMMIT_PAGES + 1):
-        writer.submit(Step(f"s{number}", 1, one(number)))
+        writer.submit(FeedStep(f"s{number}", 1, one(number)))
         writer.mark(bulk=False).result(MINUTE)  # a transaction of its own
     wait_until(lambda: path.stat().st_size > before)
 
@@ -207,7 +207,7 @@ def test_what_comes_while_segments_are_put_together_is_written(writer: Writer, m
     assert writer.room() is None
 
 
-@pytest.mark.parametrize(("error", "files"), [(sqlite3.OperationalError("full"), 1), (Unusable("damaged"), 2)])
+@pytest.mark.parametrize(("error", "files"), [(sqlite3.OperationalError("full"), 1), (IndexUnusable("damaged"), 2)])
 def test_segments_that_cannot_be_put_together(
     writer: Writer, monkeypatch: pytest.MonkeyPatch, error: Exception, files: int
 ) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sessiond.index.feed_queue import FeedQueue, Step
+from sessiond.index.feed_queue import FeedQueue, FeedStep
 
 
-def step(session_id: str, name: int = 0, bulk: bool = False) -> Step:
-    return Step(session_id, name, lambda batch: None, bulk)
+def step(session_id: str, name: int = 0, bulk: bool = False) -> FeedStep:
+    return FeedStep(session_id, name, lambda batch: None, bulk)
 
 
 def test_live_goes_first_and_sessions_keep_their_order() -> None:
@@ -17,7 +17,7 @@ def test_live_goes_first_and_sessions_keep_their_order() -> None:
     lanes.put(step("a", 3))
     lanes.put(step("c", 4))
     taken = [lanes.take(0) for _ in range(5)]
-    assert [item.weight if isinstance(item, Step) else None for item in taken] == [4, 1, 2, 3, None]
+    assert [item.weight if isinstance(item, FeedStep) else None for item in taken] == [4, 1, 2, 3, None]
     lanes.put(step("a", 5))
     lanes.put(step("b", 6, bulk=True))
     assert [lanes.take(0).weight for _ in range(2)] == [5, 6]  # type: ignore[union-attr]
@@ -46,8 +46,8 @@ def test_ends_when_all_is_taken() -> None:
     assert lanes.ended()
 
 
-def late(session_id: str, name: int) -> Step:
-    return Step(session_id, name, lambda batch: None, late=True)
+def late(session_id: str, name: int) -> FeedStep:
+    return FeedStep(session_id, name, lambda batch: None, late=True)
 
 
 def test_what_nobody_waits_for_comes_after_what_somebody_does() -> None:
@@ -60,8 +60,8 @@ def test_what_nobody_waits_for_comes_after_what_somebody_does() -> None:
     assert lanes.ask()
     mark = lanes.mark(bulk=False)
     taken = [lanes.take(0) for _ in range(5)]
-    assert [item.weight if isinstance(item, Step) else item for item in taken] == [3, mark, 2, 1, None]
-    lanes.written([one for one in taken if isinstance(one, Step)])
+    assert [item.weight if isinstance(item, FeedStep) else item for item in taken] == [3, mark, 2, 1, None]
+    lanes.written([one for one in taken if isinstance(one, FeedStep)])
     assert not lanes.ask() and lanes.weight == 0
 
 
@@ -86,7 +86,7 @@ def test_what_nobody_waits_for_is_written_before_the_end() -> None:
     lanes.put(late("a", 1))
     lanes.close()
     assert not lanes.ended()
-    assert isinstance(lanes.take(None), Step)
+    assert isinstance(lanes.take(None), FeedStep)
     assert lanes.ended()
 
 
@@ -97,5 +97,5 @@ def test_marks_with_nothing_before_them_are_done() -> None:
     lanes.put(step("a", 1))
     behind = lanes.mark(bulk=False)
     assert lanes.done_marks() == first and lanes.done_marks() == []
-    assert isinstance(lanes.take(0), Step)
+    assert isinstance(lanes.take(0), FeedStep)
     assert lanes.waited_for and lanes.done_marks() == [behind] and not lanes.waited_for

@@ -14,7 +14,7 @@ import pytest
 from sessiond.index import preparer as module
 from sessiond.index.batch import Batch
 from sessiond.index.chunks import DamagedChunk, unpack
-from sessiond.index.feed_queue import Step
+from sessiond.index.feed_queue import FeedStep
 from sessiond.index.index import Index
 from sessiond.index.prepared import Prepared, prepare, prepare_requested, requested, texts_of
 from sessiond.index.preparer import PreparedBatch, Preparer
@@ -208,7 +208,7 @@ async def test_the_index_is_the_same_when_its_process_dies(tmp_path: Path, monke
 def held(index: Index) -> threading.Event:
     """The writing thread is stopped until the event is set."""
     go = threading.Event()
-    index._writer.submit(Step("held", 1, lambda batch: go.wait() and None))
+    index._writer.submit(FeedStep("held", 1, lambda batch: go.wait() and None))
     return go
 
 
@@ -265,7 +265,7 @@ async def test_searches_say_that_whole_sessions_wait(tmp_path: Path) -> None:
         index.incomplete = False
         never = PreparedBatch([message(1, "late word")])
         index.put_info(info("s"))
-        index._writer.submit(Step("s", 1, lambda batch: batch.add_part("s", never.result()), True, never))
+        index._writer.submit(FeedStep("s", 1, lambda batch: batch.add_part("s", never.result()), True, never))
         index.put_info(info("other"))
         index.add_messages("other", [message(1, "early word")])
         await index.settled(0.0)

@@ -29,7 +29,7 @@ from sessiond.index.passages import MOST, PASSAGE_CHARS, passages
 from sessiond.index.query import wording
 from sessiond.index.readers import Ticket
 from sessiond.index.semantic import MEANT, fused
-from sessiond.index.semantic_worker import Waiting, refuse_network
+from sessiond.index.semantic_worker import WaitingDocuments, refuse_network
 from sessiond.index.values import SearchPage
 from tests import inside
 from tests.index.feeding import info, message, note, opened, search
@@ -494,7 +494,7 @@ def test_what_waits_for_vectors_takes_little_memory() -> None:
     count = 20_000
     tracemalloc.start()
     try:
-        waiting = Waiting((1_000_000 + n, 2_000_000 + n // 7, 3 * n, 400_000_000 + n) for n in range(count))
+        waiting = WaitingDocuments((1_000_000 + n, 2_000_000 + n // 7, 3 * n, 400_000_000 + n) for n in range(count))
         assert tracemalloc.get_traced_memory()[1] < 60 * count
     finally:
         tracemalloc.stop()

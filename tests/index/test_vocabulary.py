@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sessiond.index import documents
 from sessiond.index.chunks import decompress
 from sessiond.index.index import Index
-from sessiond.index.narrowing import Part
+from sessiond.index.narrowing import WordPart
 from sessiond.index.vocabulary import CUT_BYTES, MOST_WORDS, Vocabulary, packed
 from sessiond.index.vocabulary_builder import VocabularyBuilder
 from tests import inside
@@ -59,7 +59,7 @@ def test_the_words_that_have_a_part(words: set[str], token: str, part: tuple[boo
     wanted = "[iı]".join(token.split("i")) if dotless else token
     pattern = re.compile(("^" if begins else "") + wanted + ("$" if ends else ""))
     found = Vocabulary(1, packed(sorted(word.encode() for word in words))).holding(
-        Part(token, begins=begins, ends=ends, dotless=dotless)
+        WordPart(token, begins=begins, ends=ends, dotless=dotless)
     )
     if found is None:  # nothing of the token is sure
         assert dotless and not token.strip("i")
@@ -70,7 +70,7 @@ def test_the_words_that_have_a_part(words: set[str], token: str, part: tuple[boo
 def test_what_is_in_too_many_words_narrows_nothing() -> None:
     """One word more than there may be."""
     words = [f"a{number}b".encode() for number in range(MOST_WORDS + 1)]
-    part = Part("b", begins=False, ends=False, dotless=False)
+    part = WordPart("b", begins=False, ends=False, dotless=False)
     assert Vocabulary(1, packed(words)).holding(part) is None
     assert len(Vocabulary(1, packed(words[1:])).holding(part) or ()) == MOST_WORDS
 
@@ -78,7 +78,7 @@ def test_what_is_in_too_many_words_narrows_nothing() -> None:
 def test_a_word_that_was_cut_may_have_anything() -> None:
     """What FTS5 cut off of a long word is not known; where that is so of many, nothing is."""
     long = [bytes([97 + number]) * CUT_BYTES for number in range(17)]
-    part = Part("needle", begins=False, ends=True, dotless=False)
+    part = WordPart("needle", begins=False, ends=True, dotless=False)
     assert Vocabulary(1, packed([b"needles", *long[:1], b"anneedle"])).holding(part) == [long[0].decode(), "anneedle"]
     assert Vocabulary(1, packed(long)).holding(part) is None
 

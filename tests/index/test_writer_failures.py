@@ -12,7 +12,7 @@ import pytest
 
 from sessiond.index import writer as module
 from sessiond.index.batch import Batch
-from sessiond.index.feed_queue import Step
+from sessiond.index.feed_queue import FeedStep
 from sessiond.index.index import Index
 from sessiond.index.writer import Writer
 from sessiond.model.message import Message
@@ -30,7 +30,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def held(index: Index) -> threading.Event:
     """The writing thread is stopped until the event is set: what is fed meanwhile shares a transaction."""
     go = threading.Event()
-    index._writer.submit(Step("held", 1, lambda batch: go.wait() and None))
+    index._writer.submit(FeedStep("held", 1, lambda batch: go.wait() and None))
     return go
 
 
@@ -162,7 +162,7 @@ async def test_duplicates_that_are_there_go_when_their_session_is_fed_again(tmp_
             for one in noted:
                 batch._put_doc(known, batch._note_doc(known, one), (("text", one.content),), None)
 
-        index._writer.submit(Step("s", 1, again))
+        index._writer.submit(FeedStep("s", 1, again))
         await index.settled()
         assert (await search(index, "word")).total == 4, "the test puts no duplicate"
         index.put_session(info("s"), said, noted)
@@ -217,7 +217,7 @@ def test_who_waits_is_released_when_the_disk_is_full(
         raise sqlite3.OperationalError(FULL)
 
     try:
-        writer.submit(Step("s", 1, full, bulk=True))
+        writer.submit(FeedStep("s", 1, full, bulk=True))
         assert begun.wait(MINUTE)
         mark = writer.mark(bulk=lane == "bulk")
         go.set()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.journal.record import Record, RecordEntry, RecordKind
-from sessiond.journal.replay import Ledger, replay
+from sessiond.journal.replay import SegmentLedger, replay
 from tests.journal.builders import changes, gone, saved
 
 sessions = st.sampled_from("abc")
@@ -55,7 +55,7 @@ def test_the_running_state_agrees_with_replay(steps: list[tuple[RecordEntry, boo
     """After any history the ledger knows the same sessions as a replay of it, and needs the segments of what is
     pending.
     """
-    ledger, segment, history = Ledger(), 1, []
+    ledger, segment, history = SegmentLedger(), 1, []
     for lsn, (entry, rotate) in enumerate(steps, 1):
         segment += rotate
         ledger.apply(entry, segment)
@@ -73,7 +73,7 @@ def test_the_running_state_agrees_with_replay(steps: list[tuple[RecordEntry, boo
 def test_trimmed_segments_change_nothing_that_is_pending(history: list[RecordEntry], data: st.DataObject) -> None:
     """Replaying from the oldest segment that is needed gives what replaying from the first one gives."""
     records = _records(*history)
-    ledger = Ledger()
+    ledger = SegmentLedger()
     for record in records:
         ledger.apply(record.entry, record.lsn)  # a segment for each
     first = min((record.lsn for record in records if ledger.needs(record.lsn)), default=len(records) + 1)

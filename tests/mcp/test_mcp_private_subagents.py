@@ -10,7 +10,7 @@ import pytest
 from sessiond.adapters import clients
 from sessiond.adapters.claude_agent_sdk import SessiondStore
 from sessiond.client import Parent, SessionInfo
-from sessiond.mcp.scope import Gate, Scope
+from sessiond.mcp.scope import Scope, ScopeGate
 from tests.adapters.test_claude_agent_sdk import MAIN, SUBAGENT, entry
 from tests.mcp.served import ask, refusal, served
 from tests.service.test_intake import S, record, transcript
@@ -56,6 +56,6 @@ async def test_an_imported_subagent(shell: Shell, tmp_path: Path) -> None:
 
 async def test_a_parent_too_long_to_be_shown_hides() -> None:
     """What a response leaves out could be the private one."""
-    gate = Gate(None, Scope(None))  # type: ignore[arg-type]  # nothing is asked of a client
+    gate = ScopeGate(None, Scope(None))  # type: ignore[arg-type]  # nothing is asked of a client
     infos = [SessionInfo(session_id="a", cut=["parent"]), SessionInfo(session_id="b", cut=["summary"])]
     assert set(await gate.among(infos)) == {"b"}

@@ -141,7 +141,7 @@ MUTATIONS = [
     # Records that name another session
     Planted(
         "a renamed file is a session that goes on from itself",
-        "importers/claude_code_start.py::Continued.parent",
+        "importers/claude_code_start.py::ResumedSession.parent",
         "self._before) if self._own else None",
         "self._before)",
         ("tests/importers/test_continued.py",),
@@ -171,7 +171,7 @@ MUTATIONS = [
     Planted(
         "a damaged member of a ZIP file costs all that follow",
         "importers/zipped.py::read",
-        "except Damaged as error:",
+        "except DamagedArchive as error:",
         "except ZeroDivisionError as error:",
         ("tests/importers/test_zipped_exports.py", "-k", "damaged_member"),
     ),
@@ -319,7 +319,7 @@ MUTATIONS = [
     ),
     Planted(
         "a held file is kept for a session that is counted twice",
-        "journal/replay.py::Ledger.moved",
+        "journal/replay.py::SegmentLedger.moved",
         "if -segment not in segments:",
         "if True:",
         ("tests/journal/test_held_damage.py", "-k", "counted_once"),
@@ -466,7 +466,7 @@ MUTATIONS = [
     ),
     Planted(
         "the journal is trimmed while a session needs it",
-        "journal/replay.py::Ledger.needs",
+        "journal/replay.py::SegmentLedger.needs",
         "return segment in self._needed",
         "return False",
         ("tests/journal/test_replay.py", "tests/journal/test_crashes.py"),
@@ -712,7 +712,7 @@ MUTATIONS = [
     ),
     Planted(
         "a backup gets its name before it is synced",
-        "backups/copying.py::Tree.finish",
+        "backups/copying.py::BackupTree.finish",
         "for folder in sorted(self._folders, reverse=True):\n    self._fs.sync_dir(folder)",
         "",
         ("tests/test_backup.py", "-k", "power_failure"),
@@ -1372,7 +1372,7 @@ MUTATIONS = [
     ),
     Planted(
         "Ctrl-C leaves the client before the daemon has stopped what it does",
-        "client/connection.py::Connection.ask",
+        "client/connection.py::DaemonConnection.ask",
         "self._write(cancellation(number), deadline)\nself.wait(number, deadline)",
         "self._write(cancellation(number), deadline)",
         ("tests/client/test_client_answers.py", "-k", "ctrl_c"),
@@ -1400,14 +1400,14 @@ MUTATIONS = [
     ),
     Planted(
         "the client passes over a change that comes with the response to an open",
-        "client/follower.py::Follower.told",
+        "client/follower.py::SessionFollower.told",
         "self._early.append((method, notice))",
         "pass",
         ("tests/client/test_client_parts.py", "-k", "heard_before_the_response"),
     ),
     Planted(
         "the client goes on after a gap",
-        "client/follower.py::Follower._changed",
+        "client/follower.py::SessionFollower._changed",
         "if first_seq(change) != known + 1:",
         "if False:",
         ("tests/client/test_client_parts.py", "-k", "a_gap_is_read"),
@@ -1549,7 +1549,7 @@ MUTATIONS = [
     ),
     Planted(
         "what comes from a private session is shown",
-        "mcp/scope.py::Gate._shown",
+        "mcp/scope.py::ScopeGate._shown",
         "return {one.session_id: one for one in wanted if self._is_open(one)}",
         "return {one.session_id: one for one in wanted}",
         ("tests/mcp/test_mcp_tools.py", "-k", "private"),
@@ -1643,8 +1643,8 @@ MUTATIONS = [
     Planted(
         "the list of changes forgets what was under way",
         "hub/postgres.py::PostgresHub.heads",
-        'following = Cursor(life, at.horizon or horizon, "", 0, False)',
-        'following = Cursor(life, max([at.change, *(row["change"] or 0 for row in rows)]) + 1, "", 0, False)',
+        'following = HubCursor(life, at.horizon or horizon, "", 0, False)',
+        'following = HubCursor(life, max([at.change, *(row["change"] or 0 for row in rows)]) + 1, "", 0, False)',
         ("tests/hub/test_order.py", "-k", "under_way and wheel"),
     ),
     Planted(
@@ -1720,21 +1720,21 @@ MUTATIONS = [
     ),
     Planted(
         "a project that was named meanwhile is named again",
-        "resume/gemini.py::Gemini._free_name",
+        "resume/gemini.py::GeminiTarget._free_name",
         "_owner(one, name) not in (None, cwd) for one in bases):\n    nth",
         "_owner(one, name) is not None for one in bases):\n    nth",
         ("tests/resume/test_resume_written.py", "-k", "just_named"),
     ),
     Planted(
         "a copy that failed leaves a project's mark",
-        "resume/gemini.py::Gemini.write",
+        "resume/gemini.py::GeminiTarget.write",
         "except BaseException:\n    self.remove(written)\n    raise\nreturn written",
         "except MemoryError:\n    raise\nreturn written",
         ("tests/resume/test_resume_written.py", "-k", "full_disk"),
     ),
     Planted(
         "what an import left halfway stays",
-        "resume/opencode.py::OpenCode.write",
+        "resume/opencode.py::OpenCodeTarget.write",
         "self._forget(written, error)",
         "written.id += str(error)",
         ("tests/resume/test_resume_refused.py", "-k", "halfway"),
@@ -1777,21 +1777,21 @@ MUTATIONS = [
     ),
     Planted(
         "a second answer to a question reaches the agent",
-        "acp/sharing.py::Sharing._reply",
+        "acp/sharing.py::AgentSharing._reply",
         "if client == EDITOR and number not in self._over:",
         "if client == EDITOR:",
         ("tests/acp/test_sharing.py",),
     ),
     Planted(
         "a prompt does not wait for the turn of another editor",
-        "acp/sharing.py::Sharing._prompt",
+        "acp/sharing.py::AgentSharing._prompt",
         "free = not turn.waiting and (not others if client == EDITOR else not turn.running)",
         "free = not turn.waiting and (client == EDITOR or not others)",
         ("tests/acp/test_sharing.py",),
     ),
     Planted(
         "a response goes to the editor whoever asked",
-        "acp/sharing.py::Sharing._response",
+        "acp/sharing.py::AgentSharing._response",
         "if client == EDITOR:\n    yield up\nelif client in self._clients:",
         "if client == EDITOR or not asked.get('method', '').endswith('prompt'):\n    yield up\nelif client in self._clients:",
         ("tests/acp/test_sharing.py", "-k", "told_apart"),
@@ -2249,7 +2249,7 @@ MUTATIONS = [
     ),
     Planted(
         "a thread of llm begins with its last turn",
-        "importers/llm_threads.py::Threads._thread",
+        "importers/llm_threads.py::LlmThreads._thread",
         "createdAt=min((one for one in known if one), default=None),",
         "createdAt=max((one for one in known if one), default=None),",
         ("tests/importers/test_databases_that_grow.py", "-k", "of_llm"),
@@ -2368,7 +2368,7 @@ MUTATIONS = [
     ),
     Planted(
         "a text of llm that borrows from a file has no words",
-        "importers/llm_threads.py::Threads._message",
+        "importers/llm_threads.py::LlmThreads._message",
         'text = self._put_together(payload) if part["text"] is None else str(part["text"])',
         'text = str(part["text"] or "")',
         ("tests/importers/test_agents_of_today.py", "-k", "borrows_from_fragments"),
@@ -2887,7 +2887,7 @@ MUTATIONS = [
     ),
     Planted(
         "a repeat on which the survey fails ends its file",
-        "importers/claude_code_repeats.py::Repeats._survey",
+        "importers/claude_code_repeats.py::ClaudeCodeRepeats._survey",
         "except Exception as error:",
         "except AttributeError as error:",
         ("tests/service/test_loops.py", "-k", "thing_in_a_source and twice"),
@@ -3344,7 +3344,7 @@ MUTATIONS = [
     ),
     Planted(
         "a copy of a record with another bookkeeping is a message of its own",
-        "importers/claude_code_repeats.py::Repeats.take",
+        "importers/claude_code_repeats.py::ClaudeCodeRepeats.take",
         "return None if _said(record).form() in known else record",
         "return record",
         ("tests/importers/test_repeats.py", "-k", "another_bookkeeping"),
@@ -3358,14 +3358,14 @@ MUTATIONS = [
     ),
     Planted(
         "a record keeps its first form",
-        "importers/claude_code_repeats.py::Repeats.take",
+        "importers/claude_code_repeats.py::ClaudeCodeRepeats.take",
         "if (later := self._later.pop(uuid, None)) is not None:",
         "if (later := self._later.get(None)) is not None:",
         ("tests/importers/test_repeats.py", "-k", "goes_on or all_its_tokens"),
     ),
     Planted(
         "a copy that came during the reading is a message of its own",
-        "importers/claude_code_repeats.py::Repeats.take",
+        "importers/claude_code_repeats.py::ClaudeCodeRepeats.take",
         "return None if since else record",
         "return record",
         ("tests/importers/test_repeats.py", "-k", "during_the_reading"),
@@ -3506,7 +3506,7 @@ MUTATIONS = [
     ),
     Planted(
         "a child shuts its parent's connection down",
-        "client/connection.py::Connection._forked",
+        "client/connection.py::DaemonConnection._forked",
         "self._socket.close()",
         "self.close()",
         ("tests/client/test_client_forks.py", "-k", "does_not_end_a_running_reply"),
@@ -3541,7 +3541,7 @@ MUTATIONS = [
     ),
     Planted(
         "another session with the same id is taken for the one that was followed",
-        "client/follower.py::Follower.opened",
+        "client/follower.py::SessionFollower.opened",
         "if self.created_at not in (None, result.session.created_at):",
         "if self.created_at is None and result.session.seq < 0:",
         ("tests/client/test_client_parts.py", "-k", "same_id"),
@@ -3655,21 +3655,21 @@ MUTATIONS = [
     # The relay
     Planted(
         "what may have been read is sent again",
-        "relay.py::Pump.run",
+        "relay.py::RelayPump.run",
         "return DONE if answered else CUT_OFF if self.kept is None else AGAIN",
         "return DONE if answered else AGAIN",
         ("tests/test_relay.py", "-k", "after_the_greeting"),
     ),
     Planted(
         "an end before the first answer is an orderly one",
-        "relay.py::Pump.run",
+        "relay.py::RelayPump.run",
         "return DONE if answered or half_closed or not self._has_sent else CUT_OFF",
         "return DONE",
         ("tests/test_relay.py", "-k", "before_the_first_answer"),
     ),
     Planted(
         "a daemon that does not greet is trusted to have read nothing",
-        "relay.py::Pump.run",
+        "relay.py::RelayPump.run",
         "self.kept = None",
         "pass",
         ("tests/test_relay.py", "-k", "after_the_greeting"),
@@ -3807,7 +3807,7 @@ MUTATIONS = [
     # Databases that their tools have open
     Planted(
         "the index of a tool's log is made again",
-        "importers/database_in_use.py::Snapshot._opened",
+        "importers/database_in_use.py::DatabaseSnapshot._opened",
         "?mode=ro&readonly_shm=1",
         "?mode=ro",
         ("tests/importers/test_databases_in_use.py", "-k", "killed"),
@@ -3821,35 +3821,35 @@ MUTATIONS = [
     ),
     Planted(
         "the log of an empty database is removed",
-        "importers/database_in_use.py::Snapshot._opened",
+        "importers/database_in_use.py::DatabaseSnapshot._opened",
         "if os.path.getsize(path) == 0:",
         "if os.path.getsize(path) < 0:",
         ("tests/importers/test_databases_in_use.py", "-k", "empty_file"),
     ),
     Planted(
         "a database is read in several states",
-        "importers/database_in_use.py::Snapshot._opened",
+        "importers/database_in_use.py::DatabaseSnapshot._opened",
         'prepared(connection).execute("BEGIN")',
         "prepared(connection)",
         ("tests/importers/test_databases_in_use.py", "-k", "log_stays or random"),
     ),
     Planted(
         "a snapshot is held for as long as nobody asks for more",
-        "importers/database_in_use.py::Snapshot.events",
+        "importers/database_in_use.py::DatabaseSnapshot.events",
         "timer.start()",
         "pass",
         ("tests/importers/test_databases_in_use.py", "-k", "not_held_for_long"),
     ),
     Planted(
         "a slow reading keeps its snapshot",
-        "importers/database_in_use.py::Snapshot._next",
+        "importers/database_in_use.py::DatabaseSnapshot._next",
         "if time.monotonic() > self._until:",
         "if time.monotonic() < 0:",
         ("tests/importers/test_databases_in_use.py", "-k", "lets_go_by_itself"),
     ),
     Planted(
         "what was read of a snapshot is read again from its copy",
-        "importers/database_in_use.py::Snapshot._move",
+        "importers/database_in_use.py::DatabaseSnapshot._move",
         "self._stream = islice(told(prepared(copy)), self._given, None)",
         "self._stream = told(prepared(copy))",
         ("tests/importers/test_databases_in_use.py", "-k", "lets_go_by_itself"),
@@ -4243,14 +4243,14 @@ MUTATIONS = [
     ),
     Planted(
         "what a thread of llm goes on with has the time of its first turn",
-        "importers/llm_threads.py::Threads._message",
+        "importers/llm_threads.py::LlmThreads._message",
         "of = before or turn",
         "of = turn or before",
         ("tests/importers/test_llm_before.py",),
     ),
     Planted(
         "of two equal responses of llm the first counts for both",
-        "importers/llm_threads.py::Threads._before",
+        "importers/llm_threads.py::LlmThreads._before",
         "rows, asked = rows[nth + 1 :], []",
         "asked = []",
         ("tests/importers/test_llm_before.py",),
@@ -4804,7 +4804,7 @@ MUTATIONS = [
     Planted(
         "a window that reads may write",
         "agent_host/window.py::Window._dispatch",
-        "if not self.writes:\n    raise Refused(_READ_ONLY)",
+        "if not self.writes:\n    raise WindowRefused(_READ_ONLY)",
         "",
         ("tests/agent_host/test_writing.py", "-k", "right_to_write"),
     ),
@@ -4874,7 +4874,7 @@ MUTATIONS = [
     Planted(
         "a window takes a session that exists for a new one",
         "agent_host/writing.py::Writing.create",
-        "raise Refused(f'{channel} exists', shapes.SESSION_EXISTS)",
+        "raise WindowRefused(f'{channel} exists', shapes.SESSION_EXISTS)",
         "pass",
         ("tests/agent_host/test_writing.py", "-k", "first_message"),
     ),
@@ -5048,7 +5048,7 @@ MUTATIONS = [
     ),
     Planted(
         "what a window says to an agent is recorded twice",
-        "acp/turn.py::Turn.prompted",
+        "acp/turn.py::RecordedTurn.prompted",
         "message_id is not None",
         "False",
         ("tests/acp/test_doing.py", "-k", "said_in_a_window"),
@@ -5300,7 +5300,7 @@ MUTATIONS = [
     ),
     Planted(
         "permission is taken for another question with the same id",
-        "acp/sharing.py::Sharing._reply",
+        "acp/sharing.py::AgentSharing._reply",
         "shown != fingerprint(question.get('params'))",
         "False",
         ("tests/acp/test_doing.py", "-k", "permits_nothing_else"),
@@ -5335,7 +5335,7 @@ MUTATIONS = [
     ),
     Planted(
         "stop while the agent asks leaves it waiting",
-        "acp/sharing.py::Sharing._cancel",
+        "acp/sharing.py::AgentSharing._cancel",
         "client != EDITOR",
         "False",
         ("tests/acp/test_doing.py", "-k", "what_it_means"),

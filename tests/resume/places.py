@@ -11,8 +11,8 @@ import msgspec
 
 from sessiond.importers.opencode_files import exported
 from sessiond.importers.record import Event, open_source
-from sessiond.resume.opencode import Document, OpenCode
-from sessiond.resume.target import Copy, Target, Written
+from sessiond.resume.opencode import Document, OpenCodeTarget
+from sessiond.resume.target import SessionCopy, Target, Written
 from sessiond.resume.targets import NAMES, OWN, target
 
 TARGETS = [name for name in NAMES if name != OWN]
@@ -24,10 +24,10 @@ CREATE TABLE turns (id TEXT PRIMARY KEY, thread_id TEXT, parent_message_hash TEX
 """
 
 
-class WithoutProgram(OpenCode):
+class WithoutProgram(OpenCodeTarget):
     """What opencode would be given, and gives back as it got it."""
 
-    def write(self, copy: Copy) -> Written:
+    def write(self, copy: SessionCopy) -> Written:
         document = Document(copy, {"providerID": "fake", "modelID": "fake"})
         path = Path(self.home) / f"{document.id}.json"
         path.write_bytes(msgspec.json.encode(document.whole))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from places import TARGETS, in_home
 
 from sessiond.errors import InvalidParams
-from sessiond.exporters.conversation import Turn
+from sessiond.exporters.conversation import ExportedTurn
 from sessiond.importers.record import MessageRecord
 from sessiond.model.message import Message
 from sessiond.model.session import Session
@@ -100,7 +100,7 @@ def words(value: Any) -> list[str]:
 EXAMPLES = tries(few=10, usual=25)
 
 
-def copied(name: str, messages: list[Message], *, calls: bool = True) -> tuple[list[Turn], list[Any]] | None:
+def copied(name: str, messages: list[Message], *, calls: bool = True) -> tuple[list[ExportedTurn], list[Any]] | None:
     """What was told, and what the importer says of the copy; None if there is nothing to tell."""
     session = session_of(messages)
     with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ from sessiond.limits import MIB
 from sessiond.model.message import Message
 from sessiond.resume import make as making
 from sessiond.resume.check import CopyDiffers
-from sessiond.resume.gemini import Gemini
+from sessiond.resume.gemini import GeminiTarget
 from sessiond.resume.make import make
 from sessiond.resume.selection import selected
 from sessiond.resume.target import Written
@@ -122,14 +122,14 @@ def test_a_project_that_another_copy_has_just_named_is_not_named_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look for the project's folder and the choice of a name for it."""
-    choose = Gemini._free_name
+    choose = GeminiTarget._free_name
 
-    def late(self: Gemini, *given: Any) -> str:
-        monkeypatch.setattr(Gemini, "_free_name", choose)
+    def late(self: GeminiTarget, *given: Any) -> str:
+        monkeypatch.setattr(GeminiTarget, "_free_name", choose)
         copy("gemini", tmp_path)
         return choose(self, *given)
 
-    monkeypatch.setattr(Gemini, "_free_name", late)
+    monkeypatch.setattr(GeminiTarget, "_free_name", late)
     copy("gemini", tmp_path)
     assert len(sessions("gemini", tmp_path)) == 2
     assert len([path for path in below(tmp_path) if path.name == ".project_root"]) == 1

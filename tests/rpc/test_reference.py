@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from sessiond.rpc import reference
-from sessiond.rpc.jobs import Request
+from sessiond.rpc.jobs import IncomingRequest
 from sessiond.rpc.methods import METHODS, Order
 from sessiond.schema.notifications import NOTIFICATIONS
 
@@ -70,7 +70,7 @@ def test_every_order_is_told() -> None:
 def test_what_waits_is_told_as_it_is() -> None:
     """A request that concerns many sessions waits for those that the table names, and for no others."""
     for method in METHODS.values():
-        earlier = Request(b"1", method.name, outlives=method.outlives, order=method.order)
+        earlier = IncomingRequest(b"1", method.name, outlives=method.outlives, order=method.order)
         for later in ("after", "barrier"):
             told = reference._OVERTAKES[later][method.order]
             assert told == (reference._WAITS if earlier.does_something else reference._MAY), (later, method.name)

@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.errors import InvalidParams, TooLarge, Unavailable
 from sessiond.fs import RealFileSystem
-from sessiond.index.values import ListQuery, Page
+from sessiond.index.values import ListQuery, SessionPage
 from sessiond.limits import Limits
 from sessiond.service import find
 from sessiond.service.sessions import Service
@@ -120,9 +120,9 @@ async def test_a_list_waits_for_an_index_that_was_lost(service: Service, monkeyp
     index: Any = service.catalog.index
     real, asked = index.list, []
 
-    async def lost(query: ListQuery) -> Page:
+    async def lost(query: ListQuery) -> SessionPage:
         asked.append(query)
-        return Page(items=[], lost=True) if len(asked) < 3 else await real(query)
+        return SessionPage(items=[], lost=True) if len(asked) < 3 else await real(query)
 
     monkeypatch.setattr(index, "list", lost)
     assert [one["sessionId"] for one in (await service.list())["sessions"]] == ["s"]

@@ -175,7 +175,7 @@ LOOPS: dict[str, tuple[Callable[[Path], Path], Any, str]] = {
     "a row of a database": (WRITERS["open-webui"], database, "_plain"),
     "a record that Gemini's survey reads": (WRITERS["gemini-cli"], gemini_survey.Survey, "_take"),
     "a record that has a place in a tree": (WRITERS["claude-code"], claude_code_tree.Tree, "take"),
-    "a record that is there twice": (doubled, claude_code_repeats.Repeats, "_note"),
+    "a record that is there twice": (doubled, claude_code_repeats.ClaudeCodeRepeats, "_note"),
     "a header of Codex": (WRITERS["codex"], codex, "start"),
     "a change in a log": (WRITERS["copilot-chat log"], object_log.ObjectLog, "apply"),
     "a change in a journal": (WRITERS["vibe store"], vibe_store, "_put"),

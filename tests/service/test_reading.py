@@ -67,7 +67,7 @@ def test_every_event_goes_through_the_pipe() -> None:
         *(InfoUpdate("a", "b", {"name": "x"}), SkippedLine("p", None, "why", taken=True), SessionEnd("a")),
         Ignored("p", "kind", 3),
     ]
-    answer = reading_worker.Answer(7, events)
+    answer = reading_worker.WorkerResponse(7, events)
     assert reading_worker.decode(reading_worker.encode(answer)) == answer
 
 
@@ -163,7 +163,7 @@ def test_the_process_by_itself(tmp_path: Path) -> None:
             pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path), False)))
             while (answer := reading_worker.decode(pipes.read_frame(process.stdout) or b"")).events:
                 events += answer.events
-            assert answer == reading_worker.Answer(path.stat().st_size, [])
+            assert answer == reading_worker.WorkerResponse(path.stat().st_size, [])
         pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path) + "x", False)))
         answer = reading_worker.decode(pipes.read_frame(process.stdout) or b"")
         assert answer.wrong is not None and answer.wrong[0] == errno.ENOENT

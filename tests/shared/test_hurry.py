@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from sessiond.hub.port import Changed
+from sessiond.hub.port import HeadHint
 from sessiond.limits import Limits
 from sessiond.shared import synchroniser
 from sessiond.shared.store import SharedStore
@@ -39,7 +39,7 @@ class Replica:
     def __init__(self, *, attended: bool) -> None:
         self.number = self.head = 0
         self.pulls = 0
-        self.hints: asyncio.Queue[Changed] = asyncio.Queue()
+        self.hints: asyncio.Queue[HeadHint] = asyncio.Queue()
         self.link = SimpleNamespace(
             mirrors=False, hints=self.hints, up=True, heard=lambda *_: None, pull=self._pull, ledger=Ledger(self)
         )
@@ -57,7 +57,7 @@ class Replica:
     async def hint(self) -> None:
         """One more change; returns when everything that can go on without time passing has gone on."""
         self.head += 1
-        self.hints.put_nowait(Changed("s", self.head))
+        self.hints.put_nowait(HeadHint("s", self.head))
         for _ in range(20):
             await asyncio.sleep(0)
 

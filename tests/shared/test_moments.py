@@ -10,7 +10,7 @@ import pytest
 from sessiond.clock import SystemClock
 from sessiond.errors import BadFile, Conflict
 from sessiond.fs import RealFileSystem
-from sessiond.hub.port import Head, OperationPage, Ordered, Push, Pushed, Welcome, chain_all, seed
+from sessiond.hub.port import HubHead, HubWelcome, OperationPage, Ordered, Push, Pushed, chain_all, seed
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
 from sessiond.model.session import Session
@@ -51,7 +51,7 @@ class OneSession:
 
     async def operations(self, session: str, after: int, max_bytes: int) -> OperationPage:
         self.asked()
-        head = Head(session, len(self.rows) - 1, self.digest, 0, seed(session), None)
+        head = HubHead(session, len(self.rows) - 1, self.digest, 0, seed(session), None)
         return OperationPage(self.rows[after + 1 :], head, False)
 
     @property
@@ -69,7 +69,7 @@ class Rig:
         self.stored = SharedSession(self.link, folder, folder.session("s"))
 
     def up(self) -> None:
-        self.link.came_up(Welcome("team", "Ada", True, "listening", "18", None))
+        self.link.came_up(HubWelcome("team", "Ada", True, "listening", "18", None))
 
     def more(self, *changes: Change) -> None:
         """Others did this; the ledger has it."""

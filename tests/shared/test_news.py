@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.limits import HUB_NEWS_S
-from sessiond.shared.news import HubNews, Known
+from sessiond.shared.news import HubNews, KnownHub
 from sessiond.store.port import HubStatus
 from tests.home import Client
 from tests.shared.conftest import Machines
@@ -52,8 +52,8 @@ class Hub:
         """How often the whole status was made."""
         self.news = HubNews(self._known, self._status, self.told.append, self.later)
 
-    def _known(self) -> Known:
-        return Known(**{name: value for name, value in self.now.items() if name != "lag"})
+    def _known(self) -> KnownHub:
+        return KnownHub(**{name: value for name, value in self.now.items() if name != "lag"})
 
     def _status(self) -> HubStatus:
         self.asked += 1

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from sessiond.backups import copying
-from sessiond.backups.copying import SUMS, Copied, Tree, Unreadable, decode_sums, encode_sums, walk
+from sessiond.backups.copying import SUMS, BackupTree, CopiedFile, Unreadable, decode_sums, encode_sums, walk
 from sessiond.backups.manifest import MANIFEST, Manifest
 from sessiond.backups.verify import prove
 from sessiond.fs import RealFileSystem
@@ -42,13 +42,13 @@ def fs() -> Meddled:
 
 
 @pytest.fixture
-def tree(fs: Meddled, tmp_path: Path) -> Tree:
-    made = Tree(fs, str(tmp_path / "copy"), "tag")
+def tree(fs: Meddled, tmp_path: Path) -> BackupTree:
+    made = BackupTree(fs, str(tmp_path / "copy"), "tag")
     made.begin()
     return made
 
 
-def test_a_file_longer_than_a_part(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_longer_than_a_part(tree: BackupTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is copied a part at a time; only its beginning where that was asked for; an empty one is a file too."""
     monkeypatch.setattr(copying, "_CHUNK_BYTES", 10)
     content = bytes(range(95))
@@ -66,7 +66,7 @@ def test_a_file_longer_than_a_part(tree: Tree, tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_file_that_is_cut_while_it_is_read(
-    tree: Tree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tree: BackupTree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read again until it no longer changes; one that never stops changing is there as it was read, and is copied again next time."""
     monkeypatch.setattr(copying, "_CHUNK_BYTES", 10)
@@ -84,7 +84,7 @@ def test_a_file_that_is_cut_while_it_is_read(
     assert tree.copies["f"].version is not None
 
 
-def test_a_file_that_goes_while_it_is_read(tree: Tree, fs: Meddled, tmp_path: Path) -> None:
+def test_a_file_that_goes_while_it_is_read(tree: BackupTree, fs: Meddled, tmp_path: Path) -> None:
     """Neither it nor a copy of it is there."""
     path = tmp_path / "f"
     path.write_bytes(b"x")
@@ -96,7 +96,7 @@ def test_a_file_that_goes_while_it_is_read(tree: Tree, fs: Meddled, tmp_path: Pa
         tree.copy(str(path), "f")
 
 
-def test_a_tree_that_somebody_takes_away(tree: Tree, tmp_path: Path) -> None:
+def test_a_tree_that_somebody_takes_away(tree: BackupTree, tmp_path: Path) -> None:
     """That is the copy's trouble, not the original's."""
     (tmp_path / "f").write_bytes(b"x")
     [hidden] = [name for name in os.listdir(tmp_path) if name.startswith(".")]
@@ -105,7 +105,7 @@ def test_a_tree_that_somebody_takes_away(tree: Tree, tmp_path: Path) -> None:
         tree.copy(str(tmp_path / "f"), "f")
 
 
-def test_a_name_that_was_taken_meanwhile(tree: Tree, tmp_path: Path) -> None:
+def test_a_name_that_was_taken_meanwhile(tree: BackupTree, tmp_path: Path) -> None:
     """The owner of the name remains as it is."""
     tree.put(MANIFEST, b"{}")
     (tmp_path / "copy").mkdir()
@@ -130,14 +130,14 @@ def test_sums_of_odd_names() -> None:
     """Newlines and backslashes come back as they were, in the way of sha256sum; what is not a list of sums is refused."""
     names = ["plain", "with space", "new\nline", "back\\slash", "\\n", "cr\r", "日本"]
     sums = {name: hashlib.sha256(name.encode()).hexdigest() for name in names}
-    encoded = encode_sums({name: Copied(None, 0, digest) for name, digest in sums.items()})
+    encoded = encode_sums({name: CopiedFile(None, 0, digest) for name, digest in sums.items()})
     assert decode_sums(encoded) == sums
     for wrong in (encoded[:-1], b"nothing\n", b"a" * 64 + b" one blank\n", b"a" * 64 + b"  \n", b"a" * 60 + b"  x\n"):
         with pytest.raises(ValueError, match=r"sum|end"):
             decode_sums(wrong)
 
 
-def test_a_proof_looks_behind_the_sums(tree: Tree, fs: Meddled, tmp_path: Path) -> None:
+def test_a_proof_looks_behind_the_sums(tree: BackupTree, fs: Meddled, tmp_path: Path) -> None:
     """Sums that fit do not excuse a session that cannot be read, a wrong number of files, or an unknown format."""
     stores = [
         {"name": "default", "format": "jsonl", "path": "/p", "sessions": 1, "unreadable": []},
@@ -185,7 +185,7 @@ async def test_two_backups_hold_the_moves_one_after_the_other() -> None:
 
 
 def test_a_proof_tells_what_it_may_not_look_at(
-    tree: Tree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tree: BackupTree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder of the backup that cannot be listed, or a name in it that cannot be examined, is a problem of its own."""
     tree.put("data/closed/a", b"1")

@@ -340,7 +340,7 @@ async def test_a_watch_outlives_every_failure(house: House, monkeypatch: pytest.
         OSError(errno.ENOSPC, "too many watches"),
         ZeroDivisionError("ours, while it waits"),
         RuntimeError("a name that is not valid UTF-8"),
-        hints.Lost("too much"),
+        hints.HintsLost("too much"),
     ]
 
     class Source:

@@ -13,7 +13,7 @@ import pytest
 
 from sessiond.fs import RealFileSystem
 from sessiond.store import hints, watch
-from sessiond.store.hints import Folders, Hints, HintSource, Lost, Notify
+from sessiond.store.hints import Folders, Hints, HintsLost, HintSource, Notify
 from sessiond.store.port import Touched, WatchChanged
 from sessiond.store.watch import Watch
 from tests.store.conftest import House, begun
@@ -76,7 +76,7 @@ def test_17_what_cannot_be_told_is_said_to_be_lost(tmp_path: Path) -> None:
         for number in range(int(_QUEUE.read_text()) // 2 + 100):
             (tmp_path / str(number % 2)).touch()
             (tmp_path / str(number % 2)).unlink()
-        with pytest.raises(Lost):
+        with pytest.raises(HintsLost):
             wait_for_ever(source)
     finally:
         source.close()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessiond.client import requests
 from sessiond.client.aio.feed import AsyncChanges
-from sessiond.client.aio.link import Link
+from sessiond.client.aio.link import AsyncLink
 from sessiond.client.aio.session import AsyncSession
 from sessiond.client.daemon_types import Adopted, BackedUp, Followed, Status
-from sessiond.client.dialing import Target
+from sessiond.client.dialing import DaemonTarget
 from sessiond.client.lookout import Lookout
 from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.types import (
@@ -37,11 +37,13 @@ class AsyncSessiond:
     `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
     """
 
-    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
-        self._link = Link(target, name, timeout_s, attempts)
+    def __init__(self, target: DaemonTarget, name: str, timeout_s: float, attempts: float = math.inf) -> None:
+        self._link = AsyncLink(target, name, timeout_s, attempts)
 
     @classmethod
-    async def reached(cls, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> AsyncSessiond:
+    async def reached(
+        cls, target: DaemonTarget, name: str, timeout_s: float, attempts: float = math.inf
+    ) -> AsyncSessiond:
         """A client that has a connection. DaemonUnreachable, NoAnswer, Unauthorized."""
         made = cls(target, name, timeout_s, attempts)
         await made._link.reach()

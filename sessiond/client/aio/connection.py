@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 
 from sessiond.client import forks
 from sessiond.client.connection import read_welcome
-from sessiond.client.dialing import Target, check_welcome, introduction
+from sessiond.client.dialing import DaemonTarget, check_welcome, introduction
 from sessiond.client.requests import Answer, Request
-from sessiond.client.wire import Incoming, Lines, cancellation, refusal, request_line
+from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line
 
 T = TypeVar("T")
 Heard = Callable[[Incoming], None]
 _READ_BYTES = 256 * 1024
 
 
-class Connection:
+class AsyncConnection:
     """`heard` gets notifications in the order in which they came, between responses. What it raises ends the connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: Heard | None) -> None:
@@ -38,10 +38,10 @@ class Connection:
         """Why it is of no use any more."""
         self.told_of_end: Callable[[], None] | None = None
         self._reading = asyncio.create_task(self._read())
-        forks.keep(self, Connection._forked)
+        forks.keep(self, AsyncConnection._forked)
 
     @classmethod
-    async def to(cls, target: Target, name: str, timeout_s: float, heard: Heard | None = None) -> Connection:
+    async def to(cls, target: DaemonTarget, name: str, timeout_s: float, heard: Heard | None = None) -> AsyncConnection:
         """A connection that has introduced itself. DaemonUnreachable, Unauthorized; OSError where it ended meanwhile."""
         deadline = time.monotonic() + timeout_s
         # The token may be in a file, and a daemon may have to be started: neither belongs on the loop.
@@ -108,7 +108,7 @@ class Connection:
         self._reading.cancel()
 
     async def _read(self) -> None:
-        lines = Lines()
+        lines = IncomingLines()
         try:
             while chunk := await self._reader.read(_READ_BYTES):
                 for incoming in lines.feed(chunk):

@@ -11,13 +11,13 @@ from typing import TypeVar
 import msgspec
 
 from sessiond.client import forks, requests
-from sessiond.client.aio.connection import Connection
-from sessiond.client.aio.link import Link
+from sessiond.client.aio.connection import AsyncConnection
+from sessiond.client.aio.link import AsyncLink
 from sessiond.client.changes import Change
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S
 from sessiond.client.failures import closed, no_answer
 from sessiond.client.feed import SILENCE_S
-from sessiond.client.follower import Follower
+from sessiond.client.follower import SessionFollower
 from sessiond.client.hubs import Hubs, OnHub
 from sessiond.client.lookout import Lookout
 from sessiond.client.requests import Request, read_notice, strange
@@ -33,13 +33,17 @@ class AsyncChanges(AsyncIterator[Change]):
     """A `Changes` for asyncio: an asynchronous iterator and an async context manager. One task iterates; others may close it."""
 
     def __init__(
-        self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None, on_hub: OnHub | None = None
+        self,
+        link: AsyncLink,
+        followers: Iterable[SessionFollower],
+        lookout: Lookout | None = None,
+        on_hub: OnHub | None = None,
     ) -> None:
         self._link = link
         self._followers = {one.session_id: one for one in followers}
         self._lookout = lookout
         self._hubs = None if on_hub is None else Hubs(on_hub)
-        self._connection: Connection | None = None
+        self._connection: AsyncConnection | None = None
         self._ready: deque[Change] = deque()
         self._news = asyncio.Event()
         self._heard_at = 0.0
@@ -140,7 +144,7 @@ class AsyncChanges(AsyncIterator[Change]):
         if self._lookout is not None:
             await self._let_go(self._lookout)
 
-    async def _catch_up(self, follower: Follower) -> None:
+    async def _catch_up(self, follower: SessionFollower) -> None:
         while follower.stale:
             try:
                 result = await self._ask(requests.open_(follower.opening()))
@@ -163,7 +167,7 @@ class AsyncChanges(AsyncIterator[Change]):
                     raise
                 continue
             for session_id, since, created_at in lookout.listed(page, time.monotonic()):
-                self._followers.setdefault(session_id, Follower(session_id, since, created_at))
+                self._followers.setdefault(session_id, SessionFollower(session_id, since, created_at))
 
     async def _let_go(self, lookout: Lookout) -> None:
         """Stop following sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
@@ -176,7 +180,7 @@ class AsyncChanges(AsyncIterator[Change]):
             if not follower.gone:
                 await self._ask(requests.close(session_id))
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> AsyncConnection:
         """Connect, as often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
         patience = self._link.timeout_s
         try:
@@ -186,7 +190,7 @@ class AsyncChanges(AsyncIterator[Change]):
                     if self._closed or self._link.closed:
                         raise closed()
                     try:
-                        return await Connection.to(self._link.target, self._link.name, patience, self._hear)
+                        return await AsyncConnection.to(self._link.target, self._link.name, patience, self._hear)
                     except TimeoutError:
                         raise
                     except OSError:
@@ -246,7 +250,7 @@ class AsyncChanges(AsyncIterator[Change]):
         if follower.gone:
             self._forget(follower)
 
-    def _forget(self, follower: Follower) -> None:
+    def _forget(self, follower: SessionFollower) -> None:
         self._followers.pop(follower.session_id, None)
         if self._lookout is not None:
             self._lookout.gone(follower.session_id)

@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from sessiond.client import forks
-from sessiond.client.aio.connection import Connection
-from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
+from sessiond.client.aio.connection import AsyncConnection
+from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, DaemonTarget
 from sessiond.client.failures import answer_lost, closed, no_answer
 from sessiond.client.requests import Answer, Request, extend
 from sessiond.client.tape import Tape
@@ -18,28 +18,28 @@ from sessiond.client.tape import Tape
 T = TypeVar("T")
 
 
-class Closable(Protocol):
+class AsyncClosable(Protocol):
     """Something that ends with the link that it belongs to."""
 
     def close(self) -> None: ...
 
 
-class Link:
+class AsyncLink:
     """Requests of several tasks go side by side. `timeout_s`: unless a call says otherwise. `attempts`: how many connections a
     request may go over.
     """
 
-    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
+    def __init__(self, target: DaemonTarget, name: str, timeout_s: float, attempts: float = math.inf) -> None:
         self.target = target
         self.name = name
         self.timeout_s = timeout_s
         self.attempts = attempts
         self.closed = False
-        self._connection: Connection | None = None
+        self._connection: AsyncConnection | None = None
         self._made = 0
         self._dialing = asyncio.Lock()
-        self.feeds: WeakSet[Closable] = WeakSet()
-        forks.keep(self, Link._forked)
+        self.feeds: WeakSet[AsyncClosable] = WeakSet()
+        forks.keep(self, AsyncLink._forked)
 
     @property
     def number(self) -> int:
@@ -49,7 +49,7 @@ class Link:
     async def reach(self) -> None:
         """Connect now. DaemonUnreachable, Unauthorized."""
 
-        async def nothing(connection: Connection) -> None:
+        async def nothing(connection: AsyncConnection) -> None:
             return None
 
         await self._over("initialize", None, nothing, again=True)
@@ -62,7 +62,7 @@ class Link:
         """Do the same as `call`, but return the result also as the daemon sent it."""
         sendings = 0
 
-        async def ask(connection: Connection) -> Answer[T]:
+        async def ask(connection: AsyncConnection) -> Answer[T]:
             nonlocal sendings
             sendings += 1
             return await connection.ask(request, resent=sendings > 1)
@@ -75,7 +75,7 @@ class Link:
         As `call`.
         """
 
-        async def send(connection: Connection) -> None:
+        async def send(connection: AsyncConnection) -> None:
             tape.over(connection)
             while True:
                 while not tape.full and (params := tape.next()) is not None:
@@ -104,12 +104,12 @@ class Link:
             feed.close()
 
     async def _over(
-        self, method: str, timeout_s: float | None, work: Callable[[Connection], Awaitable[T]], *, again: bool
+        self, method: str, timeout_s: float | None, work: Callable[[AsyncConnection], Awaitable[T]], *, again: bool
     ) -> T:
         """Return what `work` returns, over one connection or, where that ends and `again` says so, over the next."""
         forks.process()
         patience = self.timeout_s if timeout_s is None else timeout_s
-        connection: Connection | None = None
+        connection: AsyncConnection | None = None
         attempt = 0
         try:
             async with asyncio.timeout(None if patience == math.inf else patience):
@@ -134,12 +134,12 @@ class Link:
             self._drop(connection)  # what still comes over it has nobody to go to
             raise no_answer(method, patience) from None
 
-    async def _connected(self, patience: float) -> Connection:
+    async def _connected(self, patience: float) -> AsyncConnection:
         async with self._dialing:
             if self.closed:
                 raise closed()
             if self._connection is None or self._connection.ended is not None:
-                made = await Connection.to(self.target, self.name, patience)
+                made = await AsyncConnection.to(self.target, self.name, patience)
                 self._connection = made
                 self._made += 1
                 if self.closed:  # by another task meanwhile
@@ -147,7 +147,7 @@ class Link:
                     raise closed()
             return self._connection
 
-    def _drop(self, connection: Connection | None) -> None:
+    def _drop(self, connection: AsyncConnection | None) -> None:
         if connection is not None:
             connection.close()
             if self._connection is connection:

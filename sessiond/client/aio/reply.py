@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from sessiond.client import forks, requests
-from sessiond.client.aio.link import Link
+from sessiond.client.aio.link import AsyncLink
 from sessiond.client.reply import LEAVE_S
 from sessiond.client.tape import Tape
 from sessiond.client.types import ToolCall
@@ -19,7 +19,7 @@ class AsyncReply:
     exception or a cancellation, it is `interrupted` and keeps what was written. One task writes.
     """
 
-    def __init__(self, link: Link, session_id: str, message_id: str, seq: int, length: int) -> None:
+    def __init__(self, link: AsyncLink, session_id: str, message_id: str, seq: int, length: int) -> None:
         self.id = message_id
         self.seq = seq
         self.status = "streaming"

@@ -10,9 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from sessiond.client import requests
 from sessiond.client.aio.feed import AsyncChanges
-from sessiond.client.aio.link import Link
+from sessiond.client.aio.link import AsyncLink
 from sessiond.client.aio.reply import AsyncReply
-from sessiond.client.follower import Follower
+from sessiond.client.follower import SessionFollower
 from sessiond.client.hubs import OnHub
 from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
 from sessiond.client.types import (
@@ -37,7 +37,7 @@ class AsyncSession:
     something ReadOnly and Indeterminate. `timeout_s` is for this one call; the client's own if None.
     """
 
-    def __init__(self, link: Link, session_id: str) -> None:
+    def __init__(self, link: AsyncLink, session_id: str) -> None:
         self._link = link
         self.id = session_id
         """`ID` in the default store, `STORE/ID` in another."""
@@ -109,7 +109,7 @@ class AsyncSession:
         After a lost connection or a restart of the daemon it goes on where it was: no change is missed, none comes twice.
         `on_hub` and `answers` are as for `Session.changes`.
         """
-        changes = AsyncChanges(self._link, [Follower(self.id, since, answers=answers)], on_hub=on_hub)
+        changes = AsyncChanges(self._link, [SessionFollower(self.id, since, answers=answers)], on_hub=on_hub)
         try:
             await changes.attend()
         except BaseException:
