@@ -2,6 +2,19 @@
 
 It belongs to its owner (`service.OpenSession`); only that calls `apply`, all others read pages of frozen messages. `apply`
 is deterministic: the same changes in the same order give the same session, on any machine and after any crash.
+
+Theory of operation
+-------------------
+messages  In the order of their seqs; `_by_id` has the position of each. A message is frozen: another version of it is another object
+          in its place, so a page that somebody holds stays as it was.
+absent    After a partial load (docs/decisions/0017) the oldest messages are missing, and only their number is known. Whatever needs
+          one of them raises Absent before it has changed anything; the owner has the whole file read and asks again.
+streams   The text of a streamed message is kept in pieces and joined when somebody reads it. To join it with each piece would cost
+          the square of its length.
+the log   The last changes, for clients that missed some (`changes_since`). It may forget: an append that it lacks follows from the
+          messages, and for anything else the client is told to read the session again.
+
+What must never happen: two messages have the same id; a seq goes down.
 """
 
 from __future__ import annotations
@@ -119,6 +132,7 @@ class Session:
         self._open: dict[str, None] = {}
         """Ids of messages whose status is `streaming`, whatever their content is."""
         self._log: deque[Change] = deque()
+        self._retained = DEFAULT.retained_changes
         self._chars = 0
 
     # Reading
@@ -352,6 +366,12 @@ class Session:
             twin.apply(change)
         return twin
 
+    def retain(self, most: int) -> None:
+        """Keep at most so many changes for `changes_since`, from now on."""
+        self._retained = most
+        while len(self._log) > most:
+            self._log.popleft()
+
     def forget_changes(self) -> None:
         """A decoder applied results, not changes: neither the changes nor the texts of appends are known."""
         self._log.clear()
@@ -473,7 +493,7 @@ class Session:
 
     def _remember(self, change: Change) -> None:
         self._log.append(change)
-        if len(self._log) > DEFAULT.retained_changes:
+        while len(self._log) > self._retained:
             self._log.popleft()
 
     @staticmethod

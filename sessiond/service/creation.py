@@ -47,8 +47,7 @@ async def begin(
     one.room.of(session).check_head(fields, lambda: head_bytes(session, fields, {}, []))
     changes = _first_changes(session, fields, messages)
     await one.stored.commit(session, changes)
-    one.session = session
-    open_sessions.loaded(one)
+    one.begun(session)
     if peer is not None:
         one.attach(peer)
     one.publish(changes, peer)

@@ -131,7 +131,7 @@ class OpenSession(SessionFiles):
     async def need(self, *, whole: bool = False) -> Session:
         """The session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
         if self.session is None:
-            session = self.session = await self.stored.read(whole=whole)
+            session = self._own(await self.stored.read(whole=whole))
             self._around.loaded(self)
             if self.stored.fetched:
                 self._around.replaced(self)
@@ -139,6 +139,11 @@ class OpenSession(SessionFiles):
         if whole and self.there.absent:
             await self._complete()
         return self.there
+
+    def _own(self, session: Session) -> Session:
+        session.retain(self._around.limits.retained_changes)
+        self.session = session
+        return session
 
     async def _complete(self) -> None:
         session = self.there
@@ -202,7 +207,7 @@ class OpenSession(SessionFiles):
         if now is None:
             self.vanished()
         elif now is not old:
-            self.session = now
+            self._own(now)
             self.writers = {key: peer for key, peer in self.writers.items() if now.message(key) is not None}
             self._around.replaced(self)
             self.audience.reloaded(self._around.info(self), "synced" if self.store.shared else "externalEdit")
@@ -220,9 +225,14 @@ class OpenSession(SessionFiles):
         if old is not None:
             self._around.drop(old)
 
+    def begun(self, session: Session) -> None:
+        """It is new, and durable."""
+        self._own(session)
+        self._around.loaded(self)
+
     def became_there(self, session: Session) -> None:
         """It was created, restored or moved here as a whole."""
-        self.session = session
+        self._own(session)
         self._around.loaded(self)
         self._around.replaced(self)
 
@@ -231,7 +241,7 @@ class OpenSession(SessionFiles):
         session = self.there
         if reason is not None:
             await self.stored.discard(session, id_in_trash(session.local_id, session.seq), reason)
-        after = self.session = await self.stored.cut(session, changes)
+        after = self._own(await self.stored.cut(session, changes))
         self.writers = {key: writer for key, writer in self.writers.items() if after.message(key) is not None}
         self.publish(changes, origin)
         self._around.changed(self, changes)

@@ -847,15 +847,15 @@ MUTATIONS = [
     Planted(
         "a cut is told before it is durable",
         "service/open_session.py::OpenSession.cut",
-        "after = self.session = await self.stored.cut(session, changes)",
-        "self.publish(changes, origin)\nafter = self.session = await self.stored.cut(session, changes)",
+        "after = self._own(await self.stored.cut(session, changes))",
+        "self.publish(changes, origin)\nafter = self._own(await self.stored.cut(session, changes))",
         ("tests/service/test_open_session.py", "-k", "cut_is_told"),
     ),
     Planted(
         "a session is told of before it is durable",
         "service/creation.py::begin",
-        "await one.stored.commit(session, changes)\none.session = session",
-        "one.session = session\nawait one.stored.commit(session, changes)",
+        "await one.stored.commit(session, changes)\none.begun(session)",
+        "one.begun(session)\nawait one.stored.commit(session, changes)",
         ("tests/service/test_open_session.py", "-k", "before_it_is_durable"),
     ),
     Planted(
@@ -3038,6 +3038,13 @@ MUTATIONS = [
         "self._warn(place.path, error)",
         "pass",
         ("tests/daemon/test_visits.py", "-k", "cannot_be_listed_is_told"),
+    ),
+    Planted(
+        "the number of changes that are kept is not what is configured",
+        "service/open_session.py::OpenSession._own",
+        "session.retain(self._around.limits.retained_changes)",
+        "pass",
+        ("tests/service/test_sessions.py", "-k", "as_is_configured"),
     ),
     Planted(
         "who follows a file by another name is not told of it",

@@ -7,7 +7,10 @@ import asyncio
 import pytest
 
 from sessiond.errors import AlreadyExists, Conflict, InvalidParams, ReadOnly, SessionNotFound
+from sessiond.limits import Limits
+from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 
 
 async def texts(service, session_id):
@@ -168,6 +171,34 @@ async def test_open_since_gets_every_change_exactly_once_while_others_write(serv
         for changed in reader.take("session/changed"):
             seqs += [m["seq"] for c in changed["changes"] for m in c.get("messages", [c])]
         assert seqs == list(range(1, final + 1))
+
+
+@pytest.mark.parametrize("back", ["loaded", "cut", "restored"])
+async def test_so_many_changes_are_kept_as_is_configured(store, clock, peer, back):
+    """However the session came into memory. A client that missed more reads it again."""
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(retained_changes=4))
+    await service.start()
+    await service.new(peer, session_id="a")
+    await service.append(peer, "a", [user("hi"), user("you")])
+    if back == "loaded":
+        await service.save("a")
+        await service.close()
+        service = WireService(
+            stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(retained_changes=4)
+        )
+        await service.start()
+    elif back == "cut":
+        await service.truncate(peer, "a", 1)
+    else:
+        await service.delete("a")
+        await service.restore(peer, "a")
+    for number in range(6):
+        await service.update(peer, "a", {"name": str(number)})
+    seq = (await service.open(peer, "a"))["session"]["seq"]
+    known = (await service.open(peer, "a", since=seq - 4))["changes"]
+    assert [one["fields"]["name"] for one in known] == ["2", "3", "4", "5"]
+    assert (await service.open(peer, "a", since=seq - 5))["changes"] is None
+    await service.close()
 
 
 async def test_a_slow_reader_is_told_to_resync_and_then_goes_on(service, peer, other):
