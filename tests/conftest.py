@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.fixtures import home, mounted, shell, zygote
-from tests.suite import explore, selection
+from tests.suite import explore, hang, selection
 
 __all__ = ["home", "mounted", "shell", "zygote"]
 
@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     What is installed once for all runs remains where it is.
     """
     config.pluginmanager.register(selection.Selection(config))
+    config.pluginmanager.register(hang)
     if _OWN_HOME in os.environ:  # a worker's: the first process made it
         return
     real = Path(os.environ.get("HOME") or tempfile.gettempdir())

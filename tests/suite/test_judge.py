@@ -28,17 +28,17 @@ class Suite:
     """A folder with tests of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "a suite"
-        self._folder.mkdir()
-        (self._folder / "pytest.ini").write_text("[pytest]\n")
+        self.folder = folder / "a suite"
+        self.folder.mkdir()
+        (self.folder / "pytest.ini").write_text("[pytest]\n")
         self._memory = Memory(folder / "memory" / "races.json")
         self._times = Times(folder / "memory" / "times.json")
 
     def add(self, name: str, text: str) -> None:
-        (self._folder / f"test_{name}.py").write_text(text)
+        (self.folder / f"test_{name}.py").write_text(text)
 
     def judge(self, *arguments: str) -> int:
-        return main(["-n", "0", str(self._folder), "-p", "no:cacheprovider", *arguments], self._memory, self._times)
+        return main(["-n", "0", str(self.folder), "-p", "no:cacheprovider", *arguments], self._memory, self._times)
 
 
 @pytest.fixture
@@ -120,6 +120,33 @@ def test_what_is_not_a_failed_test_gets_no_second_look(suite: Suite, capfd: pyte
 def test_a_test_that_takes_its_process_away_is_looked_at_again(suite: Suite) -> None:
     suite.add("deadly", "import os\n\ndef test_deadly(): os.kill(os.getpid(), 9)\n")
     assert suite.judge("-n", "2") == 1
+
+
+HANGS = """
+import asyncio, pytest
+from tests.suite import hang
+
+hang.GRACE_S = 0.2
+
+@pytest.mark.timeout(0.2)
+def test_hangs():
+    while True:
+        try:
+            asyncio.run(asyncio.sleep(60))
+        except BaseException:
+            pass
+"""
+
+
+@pytest.mark.timeout(60)
+def test_a_test_that_its_limit_does_not_end_is_broken_and_the_others_go_on(
+    suite: Suite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It takes the alarm for an error of its own."""
+    suite.add("hangs", HANGS)
+    (suite.folder / "conftest.py").write_text('pytest_plugins = ["tests.suite.hang"]\n')
+    assert suite.judge("-n", "1") == 1
+    assert "BROKEN test_hangs.py::test_hangs\n1 passed, 1 failed, 1 skipped\n" in capfd.readouterr().out
 
 
 def test_the_command(suite: Suite, tmp_path: Path) -> None:
