@@ -1,8 +1,20 @@
 """Steps that wait for the writing thread, in lanes: a rebuild of a million messages must not keep a new one waiting.
 
-The live lane goes first. Then come steps that nobody waits for, at most one of each session: it counts only until something
-newer of the session is put. The order of the steps of one session is still kept: as long as one of them waits in the bulk
-lane, all of them go there.
+Theory of operation
+-------------------
+live    Single changes, which go first: somebody typed them a moment ago and may search for them.
+late    What nobody waits for, such as the fingerprint of a file that was saved. At most one step of a session: it counts only until
+        something newer of the session is put, and is then dropped.
+bulk    Parts of whole sessions, which go last. A step of this lane may have a job, which another process prepares; the lane stops at
+        it until it is ready.
+
+The order of the steps of one session is kept: as long as one of them waits in the bulk lane, all of them go there (`_diverted`),
+except those that are put `ahead`, which do not depend on the others.
+
+put ──> a lane ──take──> the writer has it ──written──> it is committed, or given up
+
+A query waits for a mark, which is done when everything before it in its lane is written. So a lane counts its steps until they are
+written, not until they are taken. Lists do not wait: what they show of steps that are not written comes from here (`shown`).
 """
 
 from __future__ import annotations
@@ -26,10 +38,29 @@ if TYPE_CHECKING:
 Apply: TypeAlias = "Callable[[Batch], None]"
 
 
-class FeedStep(msgspec.Struct, frozen=True):
+class _Lane:
+    """Steps and marks in the order in which they came. `unwritten`: how many steps were put into it and are not written."""
+
+    def __init__(self) -> None:
+        self.items: deque[FeedStep | Mark] = deque()
+        self.unwritten = 0
+
+    def put(self, step: FeedStep) -> None:
+        self.items.append(step)
+        self.unwritten += 1
+        step.lane = self
+
+    def take_marks(self) -> list[Mark]:
+        marks = [item for item in self.items if not isinstance(item, FeedStep)]
+        self.items = deque(item for item in self.items if isinstance(item, FeedStep))
+        return marks
+
+
+class FeedStep(msgspec.Struct):
     """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: must
     be ready before its turn; only in the bulk lane. `late`: nobody waits for it. `shows`: what lists show from now on.
     `smaller`: the same in several changes, for when it cannot be written as one, so that only what is bad in it is left out.
+    `lane`: where it was put, if that counts it.
     """
 
     session_id: str
@@ -40,6 +71,7 @@ class FeedStep(msgspec.Struct, frozen=True):
     late: bool = False
     shows: Unseen | None = None
     smaller: Callable[[], Iterable[Apply]] | None = None
+    lane: _Lane | None = None
 
 
 Mark: TypeAlias = "Future[None]"
@@ -50,13 +82,13 @@ class FeedQueue:
     """Thread-safe; only one thread takes."""
 
     def __init__(self) -> None:
-        self._live: deque[FeedStep | Mark] = deque()
-        self._bulk: deque[FeedStep | Mark] = deque()
+        self._live = _Lane()
+        self._bulk = _Lane()
         self._late: dict[str, FeedStep] = {}
         self._diverted: Counter[str] = Counter()
-        self._behind: set[int] = set()
-        self._single: set[int] = set()
-        self._fresh: set[int] = set()
+        """Session -> how many of its steps wait in the bulk lane."""
+        self._unwritten_singles = 0
+        """Single changes that were put into the bulk lane and are not written."""
         self._unseen: dict[str, Unseen] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -78,13 +110,10 @@ class FeedQueue:
                 self._late[step.session_id] = step
             elif step.bulk or (not ahead and step.session_id in self._diverted):
                 self._diverted[step.session_id] += 1
-                self._bulk.append(step)
-                self._behind.add(id(step))
-                if not step.bulk:
-                    self._single.add(id(step))
+                self._bulk.put(step)
+                self._unwritten_singles += not step.bulk
             else:
-                self._live.append(step)
-                self._fresh.add(id(step))
+                self._live.put(step)
             self._changed.notify()
 
     def mark(self, *, bulk: bool) -> Mark:
@@ -94,7 +123,7 @@ class FeedQueue:
         mark: Mark = Future()
         mark.set_running_or_notify_cancel()  # from here on it cannot be cancelled
         with self._changed:
-            (self._bulk if bulk else self._live).append(mark)
+            (self._bulk if bulk else self._live).items.append(mark)
             if not bulk:
                 self._live_marks += 1
                 self._last_live_mark = time.monotonic()
@@ -105,8 +134,8 @@ class FeedQueue:
         """Marks in the live lane that have nothing before them any longer."""
         found: list[Mark] = []
         with self._changed:
-            while self._live and not isinstance(first := self._live[0], FeedStep):
-                self._live.popleft()
+            while self._live.items and not isinstance(first := self._live.items[0], FeedStep):
+                self._live.items.popleft()
                 self._live_marks -= 1
                 found.append(first)
         return found
@@ -114,11 +143,8 @@ class FeedQueue:
     def take_marks(self) -> list[Mark]:
         """All marks in both lanes: nothing can be written at the moment. The steps remain."""
         with self._changed:
-            found = [item for lane in (self._live, self._bulk) for item in lane if not isinstance(item, FeedStep)]
-            self._live = deque(item for item in self._live if isinstance(item, FeedStep))
-            self._bulk = deque(item for item in self._bulk if isinstance(item, FeedStep))
             self._live_marks = 0
-        return found
+            return [*self._live.take_marks(), *self._bulk.take_marks()]
 
     def close(self) -> None:
         """Nothing more will be put."""
@@ -131,21 +157,21 @@ class FeedQueue:
         with self._changed:
             self._changed.wait_for(
                 lambda: (
-                    self._live
+                    self._live.items
                     or ((self._late or self._bulk_ready()) and not live_only)
-                    or (self._closed and not self._bulk)
+                    or (self._closed and not self._bulk.items)
                 ),
                 seconds,
             )
-            if self._live:
-                first = self._live.popleft()
+            if self._live.items:
+                first = self._live.items.popleft()
                 self._live_marks -= not isinstance(first, FeedStep)
                 return first
             if self._late and not live_only:
                 return self._late.pop(next(iter(self._late)))
             if live_only or not self._bulk_ready():
                 return None
-            item = self._bulk.popleft()
+            item = self._bulk.items.popleft()
             if isinstance(item, FeedStep):
                 self._diverted[item.session_id] -= 1
                 if not self._diverted[item.session_id]:
@@ -153,9 +179,9 @@ class FeedQueue:
             return item
 
     def _bulk_ready(self) -> bool:
-        if not self._bulk:
+        if not self._bulk.items:
             return False
-        item = self._bulk[0]
+        item = self._bulk.items[0]
         return not isinstance(item, FeedStep) or item.job is None or item.job.ready
 
     def poke(self) -> None:
@@ -166,12 +192,12 @@ class FeedQueue:
     @property
     def behind(self) -> bool:
         """True if anything put into the bulk lane is not written yet."""
-        return bool(self._behind)
+        return self._bulk.unwritten > 0
 
     @property
     def single_behind(self) -> bool:
         """True if any unwritten step of the bulk lane is a single change."""
-        return bool(self._single)
+        return self._unwritten_singles > 0
 
     @property
     def waited_for(self) -> bool:
@@ -181,7 +207,7 @@ class FeedQueue:
     def ask(self) -> bool:
         """Called for every query: returns whether anything in the live lane is not written yet, so that the query has to wait."""
         self._last_live_mark = time.monotonic()
-        return bool(self._fresh)
+        return self._live.unwritten > 0
 
     def asked_within(self, seconds: float) -> bool:
         """Return whether a client began to wait for the live lane within the last `seconds`."""
@@ -203,15 +229,15 @@ class FeedQueue:
 
     def ended(self) -> bool:
         with self._changed:
-            return self._closed and not self._live and not self._bulk and not self._late
+            return self._closed and not self._live.items and not self._bulk.items and not self._late
 
     def written(self, steps: list[FeedStep]) -> None:
         with self._changed:
             self.weight -= sum(step.weight for step in steps)
-            self._behind.difference_update(map(id, steps))
-            self._single.difference_update(map(id, steps))
-            self._fresh.difference_update(map(id, steps))
             for step in steps:
+                if step.lane is not None:
+                    step.lane.unwritten -= 1
+                    self._unwritten_singles -= step.lane is self._bulk and not step.bulk
                 known = self._unseen.get(step.session_id) if step.shows is not None else None
                 if known is not None and step.shows is not None and known.stamp <= step.shows.stamp:
                     del self._unseen[step.session_id]
