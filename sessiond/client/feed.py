@@ -1,4 +1,21 @@
-"""Live changes for the blocking client, over a connection of their own."""
+"""Live changes for the blocking client, over a connection of their own.
+
+Theory of operation
+-------------------
+For each session there is a `SessionFollower`, which knows the seq that was given on last. A step makes everything current, then
+reads once:
+
+    no connection ──> connected, and every follower is stale ──each is opened since its last seq──> current ──a notification──> ...
+
+A follower that misses something by itself (a gap in the seqs, `session/resync`, `session/reloaded`) becomes stale and is opened
+again in the next step. So a lost connection is nothing special, and each change is given on once, in the order of its seqs.
+
+What was learned waits in `_ready` until somebody takes it. An interrupt may come between any two lines, also between the two
+that take a change and give it on. So it makes each follower go back to the seq of the last change that was taken (`_given`),
+and what was waiting is learned again.
+
+A connection that says nothing for a while is asked whether it is there: the daemon's machine may have gone without a word.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +134,7 @@ class Changes(Iterator[Change]):
         self._interrupted()  # another thread may have been reading
 
     def _step(self, until: float | None) -> bool:
-        """Connect, or read once. Whether the connection held."""
+        """Connect, or read once. Return whether the connection held."""
         try:
             self._attend()
             if until != 0.0 and not self._ready and not self._over:

@@ -1,4 +1,21 @@
-"""A blocking connection that comes back: requests are sent again over the next connection where that does no harm."""
+"""A blocking connection that comes back: requests are sent again over the next connection where that does no harm.
+
+Theory of operation
+-------------------
+A link has one connection or none. A call takes its turn, so the connection is its alone until its response has come, and
+connects first if there is none:
+
+    the response comes              the connection stays
+    the connection ends             another one is made, and the request is sent again, if that does no harm (`Request.again`):
+                                    a message that has an id is not appended twice. Otherwise AnswerLost: it may be done
+    the deadline, or an interrupt   the connection is dropped: a response that came later would be taken for that of the next call
+
+`close` may be called by any thread, and by the garbage collector in the midst of a call. So it takes no turn: it shuts the
+socket down under whoever waits on it, and that thread closes the descriptor. Were it closed here, another file could have
+got its number meanwhile. A process that was forked has its parent's connection and must not write to it (`_forked`).
+
+What must never happen: a request that does harm twice is sent twice; a response is taken for that of another request.
+"""
 
 from __future__ import annotations
 

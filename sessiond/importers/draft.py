@@ -1,7 +1,22 @@
 """A session while it is being read: gives messages ids and times, finds repeats, and replaces values that
 cannot be kept.
 
-Holds ids and hashes, never texts.
+Theory of operation
+-------------------
+An importer is a fold over the records of a source. The draft of a session is the part of its state that all importers have in
+common, and must be small, because sources have gigabytes and millions of messages: it has ids and hashes, never texts.
+
+A source is read again whenever its tool has written, so a message must get the same id each time, whatever is before or after it:
+
+    the source's own id   is kept. The same id with the same content is a repeat, and left out. With other content it is another
+                          message: tools copy records, and ids are sometimes counts
+    no id                 one is derived from what the message says, who said it and when. The second one that says exactly the
+                          same is told apart by its number (`_repeats`), not by its place in the file
+
+A message without a time has that of the message before it. As that is a guess, it does not count as something that the source
+says (`_guessed`): another guess at the next reading is not a later version of the message.
+
+A draft can be copied: a file that grows is read on from such a copy (`growth`), and what came after it is read once more.
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 Many tools file an answer, its calls and their results together. Here they become what the model saw: a message with what was
 said and called, then a message of role `tool` for each result, then what was said after it, and so on.
+
+    say, think, call   go into the message that is being made; the first one after a result begins another message
+    result             ends it, and is a message of its own
+    one_step           the record is one answer of the model: everything said and called goes into the first message, wherever it
+                       stands among the results, because the model had none of them when it said it
+
+The first message has the record's own id, and the others that id with a number or the id of their call, so that a turn that grows
+keeps the ids of its messages. Where what was said, thought and called is not in the order in which messages are shown
+(thinking, content, calls), the order is kept in `metadata.blockOrder`.
 """
 
 from __future__ import annotations

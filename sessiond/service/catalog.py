@@ -3,6 +3,26 @@
 The index is derived. An entry counts as long as its fingerprint is that of the session's files; everything else is read
 again in the background: first what lists show of all sessions, then their messages. Until that is done, lists and searches
 say that they are incomplete.
+
+Theory of operation
+-------------------
+A fingerprint in the index means: the index has all of the session as these versions of its files have it. So whatever is fed of a
+session while that is not so carries none, and after a kill the next check reads it again. It is not so while the session is
+
+    filling   an import puts it in, a part at a time
+    putting   a thread puts in all of a long one; changes to it wait meanwhile, or they would count as older than what it puts in
+    unread    a check has found other versions of its files than the index knows, and has not read them yet
+
+Otherwise a change waits a moment in `_waiting`, so that those of one session go in together, and is fed with a fingerprint.
+
+Two may say something of one session at the same time: its owner, who has it in memory, and a check, which reads files. The owner
+is right. `_fed` has the sessions that were fed while heads were being read; a head that a check has of one of them is left out.
+`_removed` has those that are gone, so that a watcher's late word about a file that we removed ourselves costs no search a wait.
+
+A check goes through `listed` (lists have every session) to `ready` (searches find everything). Several may be under way, one for
+each store that came back; the events are set when the last one gets there.
+
+What must never happen: a fingerprint for less than all of a session, and a session in a list that was deleted.
 """
 
 from __future__ import annotations
