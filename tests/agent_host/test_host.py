@@ -158,7 +158,8 @@ def test_a_window_that_was_away_is_whole_again(home: Home, client: Client, host:
     if killed:
         client, host = again(home)
     back = one.come_back(host)
-    assert back.words(chat).removesuffix("\n...") == "> First\nHalf and more.\n> Second\nDone."
+    # An append is acknowledged as soon as it is durable: what it said may reach the window right after its return.
+    back.until(lambda: back.words(chat).removesuffix("\n...") == "> First\nHalf and more.\n> Second\nDone.")
     append(client, user("Third"))
     back.until(lambda: "Third" in back.words(chat))
     assert shown(back, chat) == snapshot(host, chat)
