@@ -345,7 +345,7 @@ def test_connections_are_refused_in_its_process() -> None:
     """Whatever a library might try."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from sessiond.index.semantic_worker import Waiting, refuse_network\n"
+        "from sessiond.index.semantic_worker import WaitingDocuments, refuse_network\n"
         "sys.addaudithook(refuse_network)\n"
         "import socket\n"
         "try: socket.create_connection(('127.0.0.1', int(sys.argv[2])))\n"
