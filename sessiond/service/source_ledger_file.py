@@ -125,16 +125,16 @@ class LedgerFile:
     def files(self, store: str) -> list[FileRead]:
         def read(connection: sqlite3.Connection) -> list[FileRead]:
             owned: dict[str, list[str]] = {}
-            for path, local_id in connection.execute("SELECT path, id FROM session WHERE store = ?", (store,)):
-                owned.setdefault(path, []).append(local_id)
+            for kept, local_id in connection.execute("SELECT path, id FROM session WHERE store = ?", (store,)):
+                owned.setdefault(_path(kept), []).append(local_id)
             rows = connection.execute("SELECT path, tool, mark FROM file WHERE store = ?", (store,))
-            return [FileRead(path, tool, mark, owned.get(path, [])) for path, tool, mark in rows]
+            return [FileRead(_path(kept), tool, mark, owned.get(_path(kept), [])) for kept, tool, mark in rows]
 
         return self._use(read)
 
     def sessions(self, store: str, path: str) -> list[str]:
         sql = "SELECT id FROM session WHERE store = ? AND path = ?"
-        return self._use(lambda connection: [row[0] for row in connection.execute(sql, (store, path))])
+        return self._use(lambda connection: [row[0] for row in connection.execute(sql, (store, _kept(path)))])
 
     def forget_removed(self, store: str, local_id: str) -> None:
         def forget(connection: sqlite3.Connection) -> None:
@@ -163,6 +163,7 @@ class LedgerFile:
             self._connection = None
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        damaged = False
         while True:
             try:
                 if self._connection is None:
@@ -174,9 +175,12 @@ class LedgerFile:
                 self._failing = True
                 locked = getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
                 raise Unusable(error, locked=locked, is_there=self.path is None or os.path.exists(self.path)) from error
-            except (sqlite3.DatabaseError, ValueError) as error:  # a message about damage may be damaged itself
-                if self.path is None or not os.path.exists(self.path):
+            except (sqlite3.ProgrammingError, sqlite3.DataError):  # a mistake of ours says nothing of the file
+                raise
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a message about damage may be damaged itself
+                if damaged or self.path is None or not os.path.exists(self.path):
                     raise Unusable(error, locked=False, is_there=False) from error
+                damaged = True
                 log.warning("%s is damaged and is replaced by an empty file: %s", self.path, error)
                 self._discard()
             else:
@@ -205,31 +209,50 @@ class LedgerFile:
                 self._fs.remove(str(name))
 
 
+def _kept(path: str) -> str | bytes:
+    """Return a path as the tables have it: as bytes if it is not UTF-8, which no text of SQLite can hold."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(path)
+    return path
+
+
+def _path(kept: str | bytes) -> str:
+    return kept if isinstance(kept, str) else os.fsdecode(kept)
+
+
+def _row(key: DigestKey) -> tuple[str, str, str | bytes]:
+    store, local_id, path = key
+    return store, local_id, _kept(path)
+
+
 def _write(connection: sqlite3.Connection, entries: Entries) -> None:
     with connection:
-        rows = [(*key, _encode(value)) for key, value in entries.digests.items() if value is not None]
+        rows = [(*_row(key), _encode(value)) for key, value in entries.digests.items() if value is not None]
         connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
-        gone = [key for key, value in entries.digests.items() if value is None]
+        gone = [_row(key) for key, value in entries.digests.items() if value is None]
         connection.executemany("DELETE FROM session WHERE store = ? AND id = ? AND path = ?", gone)
-        connection.executemany("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", list(entries.digests))
+        connection.executemany("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", map(_row, entries.digests))
         for key, growths in entries.grown.items():
             _append(connection, key, growths)
-        files = [(*key, *value) for key, value in entries.files.items()]
+        files = [(store, _kept(path), *value) for (store, path), value in entries.files.items()]
         connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", files)
         connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?, ?)", list(entries.removed))
 
 
 def _append(connection: sqlite3.Connection, key: DigestKey, growths: Sequence[SourceGrowth]) -> None:
     sql = "SELECT COALESCE(MAX(nth), 0) FROM grown WHERE store = ? AND id = ? AND path = ?"
-    (last,) = connection.execute(sql, key).fetchone()
-    rows = [(*key, nth, _encode(one)) for nth, one in enumerate(growths, last + 1)]
+    row = _row(key)
+    (last,) = connection.execute(sql, row).fetchone()
+    rows = [(*row, nth, _encode(one)) for nth, one in enumerate(growths, last + 1)]
     connection.executemany("INSERT INTO grown VALUES (?, ?, ?, ?, ?)", rows)
     if last + len(rows) > _MOST_GROWN:
         store, local_id, path = key
         whole = _recall(connection, store, local_id).by_path.get(path)
         if whole is not None:
-            connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", (*key, _encode(whole)))
-        connection.execute("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", key)
+            connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", (*row, _encode(whole)))
+        connection.execute("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", row)
 
 
 def _recall(connection: sqlite3.Connection, store: str, local_id: str) -> Recalled:
@@ -237,9 +260,10 @@ def _recall(connection: sqlite3.Connection, store: str, local_id: str) -> Recall
     sql = "SELECT path, digests FROM session WHERE store = ? AND id = ?"
     since: dict[str, list[bytes]] = {}
     sql_since = "SELECT path, said FROM grown WHERE store = ? AND id = ? ORDER BY nth"
-    for path, said in connection.execute(sql_since, (store, local_id)):
-        since.setdefault(path, []).append(said)
-    for path, digests in connection.execute(sql, (store, local_id)):
+    for kept, said in connection.execute(sql_since, (store, local_id)):
+        since.setdefault(_path(kept), []).append(said)
+    for kept, digests in connection.execute(sql, (store, local_id)):
+        path = _path(kept)
         try:
             digest = _decode(digests)
             by_path[path] = digest.grown(map(_decode_growth, since[path])) if path in since else digest

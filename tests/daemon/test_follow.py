@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -78,6 +79,30 @@ def wait_for(shell: Shell, session_id: str, wanted: list[str]) -> None:
         wait_until(lambda: texts(shell, session_id) == wanted)
     except AssertionError:
         raise AssertionError((texts(shell, session_id), wanted, shell("follow", "status").out)) from None
+
+
+def test_a_name_that_is_not_utf_8_costs_nothing(shell: Shell, user_home: Path) -> None:
+    """Neither the other files, nor what is known of all of them: what was deleted stays so."""
+    shell.write_config(ON)
+    odd = Path(os.fsdecode(os.fsencode(claude(user_home, "s2")).replace(b"s2", b"caf\xe9")))
+    files = (claude(user_home, "s1"), odd, claude(user_home, "s3"))
+    for file in files:
+        add(file, turn(1, "s"))
+
+    def listed() -> dict[str, int]:
+        done = shell("list", "--json")
+        return {one["sessionId"]: one["messageCount"] for one in done.json["sessions"]}
+
+    wait_until(lambda: len(listed()) == 3)
+    [named] = listed().keys() - {"claude-code-s1", "claude-code-s3"}
+    assert shell("rm", "--permanent", "claude-code-s1").code == 0
+    assert shell("stop").code == 0
+    for file in files:
+        add(file, turn(2, "s"))
+    wait_until(lambda: listed() == {named: 2, "claude-code-s3": 2})
+    for file in files:
+        add(file, turn(3, "s"))
+    wait_until(lambda: listed() == {named: 3, "claude-code-s3": 3})
 
 
 def test_a_message_is_live_in_a_client_within_a_second(shell: Shell, user_home: Path) -> None:

@@ -3047,6 +3047,13 @@ MUTATIONS = [
         ("tests/service/test_sessions.py", "-k", "as_is_configured"),
     ),
     Planted(
+        "a path that is not UTF-8 cannot be kept",
+        "service/source_ledger_file.py::_kept",
+        "return os.fsencode(path)",
+        "raise",
+        ("tests/service/test_source_merge.py", "-k", "outlives_its_daemon"),
+    ),
+    Planted(
         "who follows a file by another name is not told of it",
         "daemon/visits.py::Visit.hear",
         "(*names, *map(real.get, names))",
@@ -4477,7 +4484,7 @@ MUTATIONS = [
     Planted(
         "what a source said since outlives its new digest",
         "service/source_ledger_file.py::_write",
-        'connection.executemany("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", list(entries.digests))',
+        'connection.executemany("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", map(_row, entries.digests))',
         "",
         ("tests/service/test_source_merge.py", "-k", "said_since_is_part"),
     ),

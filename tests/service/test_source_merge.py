@@ -193,20 +193,21 @@ def test_two_crashes_in_a_row_leave_both_versions_known() -> None:
     assert digest.now({b"m": two}, {"name": two}) == SourceDigest(messages={b"m": two}, fields={"name": two})
 
 
-async def test_a_ledger_outlives_its_daemon(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["/file", "/a name in Latin-1: caf\udce9"])
+async def test_a_ledger_outlives_its_daemon(tmp_path: Path, source: str) -> None:
     path = str(tmp_path / "imports.db")
     digest = SourceDigest(messages={b"a": b"b"}, gone={b"c": b"d"}, fields={"name": b"e"})
     ledger = SourceLedger(path)
-    await ledger.keep("default", "s", "/file", digest)
-    ledger.read_to_end("default", "/file", "codex", "mark")
-    assert await ledger.digest("default", "s", "/file") == digest
+    await ledger.keep("default", "s", source, digest)
+    ledger.read_to_end("default", source, "codex", "mark")
+    assert await ledger.digest("default", "s", source) == digest
     await ledger.close()
     ledger = SourceLedger(path)
-    assert await ledger.digest("default", "s", "/file") == digest
-    assert await ledger.digest("other", "s", "/file") is None
-    assert await ledger.sessions("default", "/file") == ["s"]
+    assert await ledger.digest("default", "s", source) == digest
+    assert await ledger.digest("other", "s", source) is None
+    assert await ledger.sessions("default", source) == ["s"]
     [file] = await ledger.files("default")
-    assert (file.path, file.tool, file.mark, file.local_ids) == ("/file", "codex", "mark", ["s"])
+    assert (file.path, file.tool, file.mark, file.local_ids) == (source, "codex", "mark", ["s"])
     await ledger.close()
 
 
@@ -214,36 +215,37 @@ def said_of(number: int) -> dict[bytes, bytes]:
     return {digest_of(f"m{number}"): digest_of(number)}
 
 
-async def test_what_a_source_said_since_is_part_of_its_digest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["/file", "/a name in Latin-1: caf\udce9"])
+async def test_what_a_source_said_since_is_part_of_its_digest(tmp_path: Path, source: str) -> None:
     """In memory, in the file, after a restart, and when there is so much that it is put into the digest."""
     path = str(tmp_path / "imports.db")
     ledger = SourceLedger(path)
     expected = SourceDigest(messages=said_of(0), fields={"name": b"a"})
-    await ledger.keep("default", "s", "/file", expected)
+    await ledger.keep("default", "s", source, expected)
     for number in range(1, 2200):
         new = said_of(number)
-        ledger.grow("default", "s", "/file", SourceGrowth(new, [], {"name": b"b"}, announced=True))
+        ledger.grow("default", "s", source, SourceGrowth(new, [], {"name": b"b"}, announced=True))
         ledger.grow(
-            "default", "s", "/file", SourceGrowth(new, [*said_of(number - 1)], None if number % 2 else {"name": b"c"})
+            "default", "s", source, SourceGrowth(new, [*said_of(number - 1)], None if number % 2 else {"name": b"c"})
         )
         expected = expected.ahead(new, {"name": b"b"})
         expected = expected.now(new, expected.fields if number % 2 else {"name": b"c"})
         if number in (1, 3, 1000, 2199):
-            assert await ledger.digest("default", "s", "/file") == expected
+            assert await ledger.digest("default", "s", source) == expected
             await asyncio.gather(ledger.flush(), ledger.flush())
-            assert await ledger.digest("default", "s", "/file") == expected
-    ledger.grow("default", "s", "/file", SourceGrowth(said_of(3000)))
+            assert await ledger.digest("default", "s", source) == expected
+    ledger.grow("default", "s", source, SourceGrowth(said_of(3000)))
     expected = expected.now({**expected.messages, **said_of(3000)}, expected.fields)
     await ledger.close()
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT count(*) FROM grown").fetchone()[0] <= 2000
     ledger = SourceLedger(path)
-    assert await ledger.digest("default", "s", "/file") == expected
-    await ledger.keep("default", "s", "/file", SourceDigest(messages=said_of(1)))
-    assert await ledger.digest("default", "s", "/file") == SourceDigest(messages=said_of(1))
+    assert await ledger.digest("default", "s", source) == expected
+    await ledger.keep("default", "s", source, SourceDigest(messages=said_of(1)))
+    assert await ledger.digest("default", "s", source) == SourceDigest(messages=said_of(1))
     await ledger.close()
     ledger = SourceLedger(path)
-    assert await ledger.digest("default", "s", "/file") == SourceDigest(messages=said_of(1))
+    assert await ledger.digest("default", "s", source) == SourceDigest(messages=said_of(1))
     await ledger.close()
 
 
