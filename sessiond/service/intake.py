@@ -3,6 +3,20 @@
 Each file is read in batches on a thread, and each batch is passed on at once, so neither the size nor the number of files
 costs memory, and other clients never notice. A fault in one record, session or file is reported, and the import continues
 with the next one.
+
+Theory of operation
+-------------------
+A file is passed over if it was read to its end in its present version, and all that it had is here. Otherwise its records say of
+each session in it
+
+    start ──> arriving ──messages──> arriving ──end──> ended ──> stored (a new one beside others), extended, or left out
+
+A session is left out, and its file does not count as read to its end (`file.whole`), if it cannot be kept, if somebody deletes it
+meanwhile, or if another import began it first; then the file is read again, and what it has extends the session (`_overtaken`).
+The last session of a file notes that the file was read, in the same write that makes its words durable, so a kill before that
+leaves a file that is read again, and ids let nothing be added twice.
+
+What stops an import is what would stop every session of it: a full disk, a store that is away.
 """
 
 from __future__ import annotations
@@ -15,7 +29,7 @@ from contextlib import aclosing, nullcontext
 from typing import TypeAlias
 
 from sessiond.collector import few_searches
-from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge, Unavailable
+from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, SessionNotFound, TooLarge, Unavailable
 from sessiond.formats import registry as formats
 from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import registry
@@ -64,6 +78,7 @@ _HELD_BYTES = 8 * MIB
 """Bytes of their sources that are in memory at the same time, in addition to the one that is being read."""
 _OVERTAKEN_ATTEMPTS = 3
 """How often a file is read again because another import began the same session; each time the session has been there."""
+_DELETED = "it was deleted meanwhile"
 _LOOKED_AT = 200
 """Files that are examined between two progress notifications."""
 
@@ -88,6 +103,8 @@ class Intake:
         self._storing: dict[asyncio.Task[None], ImportedSession] = {}
         self._overtaken: list[ImportFile] = []
         """Files with a new session that another import was quicker to begin, perhaps from a file that has less of it."""
+        self._cut_here: set[str] = set()
+        """Sessions of which messages were removed here: somebody asks for these again."""
         self._done = 0
         """Bytes of the files that are done."""
         self._total = 1
@@ -120,6 +137,8 @@ class Intake:
                 await native.run(path, fmt or "")
             else:
                 await self._sources.load(must=self._wanted.followed)
+                if not self._wanted.followed:
+                    self._cut_here = await self._place.ledger.cut(self._place.store.name)
                 await self._foreign(path, native)
                 await self._give_names()
         finally:
@@ -215,7 +234,7 @@ class Intake:
 
     async def _passed_over(self, path: str, mark: str) -> bool:
         known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
-        if known is None:
+        if known is None or not self._cut_here.isdisjoint(self._sources.local_ids(path)):
             untouched = (
                 self._wanted.since is not None and await self._threads.call(changed_at, path) < self._wanted.since
             )
@@ -284,6 +303,8 @@ class Intake:
                         self._tally.warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
                     except (BadFile, TooLarge) as error:
                         await self._refuse(event.source_id, file, error.message)
+                    except SessionNotFound:
+                        await self._refuse(event.source_id, file, _DELETED)
                     except AlreadyExists:  # it cannot be read on
                         await self._leave_out(event.source_id, file)
                         self._overtaken.append(file)
@@ -461,8 +482,9 @@ class Intake:
             await one.abandon()
             self._overtaken.append(file)
             return
-        except (BadFile, TooLarge, InvalidParams) as error:
-            self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
+        except (BadFile, TooLarge, InvalidParams, SessionNotFound) as error:
+            reason = _DELETED if isinstance(error, SessionNotFound) else error.message
+            self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {reason}")
             file.whole = False
             await one.abandon()
             return

@@ -139,6 +139,15 @@ class SourceLedger:
             self._removed |= rows
             self._flush_soon()
 
+    async def cut(self, store: str) -> set[str]:
+        """Return the local ids of sessions of which messages were removed; none where that cannot be known now."""
+        waiting = {local_id for its_store, local_id, one in self._removed if its_store == store and one != WHOLE}
+        nothing: set[str] = set()
+        try:
+            return waiting | await self._read(lambda: self._file.cut(store), nothing)
+        except Unavailable:  # they come back at the next import
+            return waiting
+
     async def came_back(self, store: str, local_id: str) -> None:
         """Somebody asked for what was removed. Unavailable."""
         self._removed = {row for row in self._removed if row[:2] != (store, local_id)}

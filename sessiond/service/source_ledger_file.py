@@ -136,6 +136,11 @@ class LedgerFile:
         sql = "SELECT id FROM session WHERE store = ? AND path = ?"
         return self._use(lambda connection: [row[0] for row in connection.execute(sql, (store, _kept(path)))])
 
+    def cut(self, store: str) -> set[str]:
+        """Return the local ids of sessions of which messages were removed."""
+        sql = "SELECT DISTINCT id FROM removed WHERE store = ? AND message <> ?"
+        return self._use(lambda connection: {row[0] for row in connection.execute(sql, (store, WHOLE))})
+
     def forget_removed(self, store: str, local_id: str) -> None:
         def forget(connection: sqlite3.Connection) -> None:
             with connection:

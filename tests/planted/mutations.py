@@ -3054,6 +3054,20 @@ MUTATIONS = [
         ("tests/service/test_source_merge.py", "-k", "outlives_its_daemon"),
     ),
     Planted(
+        "messages that were removed stay away although somebody imports them",
+        "service/intake.py::Intake._passed_over",
+        "known is None or not self._cut_here.isdisjoint(self._sources.local_ids(path))",
+        "known is None",
+        ("tests/service/test_intake.py", "-k", "removed_here_come_again"),
+    ),
+    Planted(
+        "a session that is deleted meanwhile ends the import",
+        "service/intake.py::Intake._store",
+        "(BadFile, TooLarge, InvalidParams, SessionNotFound)",
+        "(BadFile, TooLarge, InvalidParams)",
+        ("tests/service/test_intake.py", "-k", "deleted_meanwhile"),
+    ),
+    Planted(
         "who follows a file by another name is not told of it",
         "daemon/visits.py::Visit.hear",
         "(*names, *map(real.get, names))",

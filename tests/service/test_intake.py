@@ -18,6 +18,7 @@ from sessiond.importers import registry
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
 from sessiond.service import import_tally, imported_session, intake, sources
+from sessiond.service.grown_session import Grown
 from sessiond.service.sessions import Service
 from sessiond.store.port import OutsideChange
 from sessiond.store.stored import StoredSession
@@ -135,6 +136,41 @@ async def test_a_session_that_is_here_no_more_comes_again(served, tmp_path):
     await served.service.delete(wire_id(path))
     [info] = (await served.bring(path))["sessions"]
     assert info["messageCount"] == 3
+
+
+async def test_messages_that_were_removed_here_come_again(tmp_path):
+    """Also those of a file that has not changed: somebody asks for them. And then it is known again."""
+    served = await Served(tmp_path / "home", str(tmp_path / "imports.db")).start()
+    path = transcript(tmp_path / "p", range(1, 4))
+    await served.bring(path)
+    await served.service.truncate(None, wire_id(path), 1)
+    assert await served.texts(wire_id(path)) == ["text 1"]
+    await served.restart()
+    await served.bring(path.parent)
+    assert await served.texts(wire_id(path)) == ["text 1", "text 2", "text 3"]
+    assert (await served.bring(path.parent))["skipped"] == 1
+    await served.close()
+
+
+@pytest.mark.parametrize("at", ["in the midst", "at the end"])
+async def test_a_session_that_is_deleted_meanwhile_does_not_stop_the_others(served, tmp_path, monkeypatch, at):
+    path, other = transcript(tmp_path / "p", range(1, 4)), tmp_path / "p"
+    await served.bring(path)
+    with path.open("a") as file:
+        file.write(record(4))
+    transcript(other, range(1, 3), S + "2")
+    name = "take" if at == "in the midst" else "finish"
+    real = getattr(Grown, name)
+
+    def deleted_first(one: Grown, *arguments: Any) -> Any:
+        one._held.one.vanished()
+        return real(one, *arguments)
+
+    monkeypatch.setattr(Grown, name, deleted_first)
+    done = await served.bring(tmp_path / "p")
+    assert [one["sessionId"] for one in done["sessions"]] == [f"claude-code-{S}2"]
+    [warning] = done["warnings"]
+    assert warning["message"] == f"claude-code-{S}1 cannot be imported: it was deleted meanwhile"
 
 
 async def test_a_file_of_several_sessions_is_known_when_the_last_is_stored(served, tmp_path):
