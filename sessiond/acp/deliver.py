@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sessiond.acp.naming import names_of
+from sessiond.acp.spool import MadeSessions
 from sessiond.acp.steps import Caught, Ended, Grew, Kept, Learned, Said, SessionOpened, Step
 from sessiond.client.aio.client import AsyncSessiond
 from sessiond.client.aio.reply import AsyncReply
@@ -33,16 +34,21 @@ _STANDS_FOR = "(sessiond could not keep this message: %s)"
 
 class Deliverer:
     """The sessions of one spool. `spool`: its name, by which sessions that it made are known again. `earlier`: waits until
-    what earlier spools say is delivered.
+    what earlier spools say is delivered. `made`: the sessions that it made when it was read before.
     """
 
-    def __init__(self, client: AsyncSessiond, spool: str, earlier: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, client: AsyncSessiond, spool: str, earlier: Callable[[], Awaitable[None]], made: MadeSessions
+    ) -> None:
         self._client = client
         self._spool = spool
         self._earlier = earlier
+        self._made = made
         self._sessions: dict[str, AsyncSession] = {}
         self._waiting: dict[str, list[Step]] = {}
         """Of sessions in which nothing is said yet: an editor opens many that nobody uses."""
+        self._gone: set[str] = set()
+        """Somebody removed these: they are not looked for again with each step."""
         self._named: set[str] = set()
         self._repeating: set[str] = set()
         """What the agent repeats of these is known already."""
@@ -104,6 +110,31 @@ class Deliverer:
         session = self._sessions.get(step.key)
         if session is None or (step.key in self._repeating and not isinstance(step, Learned | Kept)):
             return
+        try:
+            await self._add(session, step)
+        except SessionNotFound:
+            moved = None if step.key in self._gone else await self._moved(step.key)
+            if moved is None:
+                self._gone.add(step.key)
+                raise
+            self._took(step.key, moved)
+            if not isinstance(step, Grew | Ended):  # the message was interrupted when it was moved
+                await self._add(moved, step)
+
+    def _took(self, key: str, session: AsyncSession) -> None:
+        self._sessions[key] = session
+        self._made.note(key, session.id)
+
+    async def _moved(self, key: str) -> AsyncSession | None:
+        """Return the session where it is now if somebody moved it to another store, where it has another id."""
+        for archived in (False, True):
+            async for info in self._client.sessions(archived=archived):
+                acp = info.metadata.get("acp")
+                if isinstance(acp, dict) and (acp.get("spool"), acp.get("sessionId")) == (self._spool, key):
+                    return self._client.session(info.session_id)
+        return None
+
+    async def _add(self, session: AsyncSession, step: Step) -> None:
         match step:
             case Said():
                 if not step.there:
@@ -121,15 +152,23 @@ class Deliverer:
         if step.key in self._sessions:  # loaded once more by the same connection
             self._repeating.add(step.key)
             return
+        before = self._made.id_of(step.key)
+        if before is not None and not await self._is_there(before):
+            moved = await self._moved(step.key)
+            if moved is None:
+                return  # somebody removed it, and it does not come back because this is read once more
+            before = moved.id
         if not step.fresh:
             await self._earlier()
-        named = await self._name(step)
+        named = await self._name(step) if before is None else before
         about = {"acp": {"agent": step.agent, "sessionId": step.key, "spool": self._spool}}
         try:
-            self._sessions[step.key] = await self._client.new(id=named, cwd=step.cwd, metadata=about)
-            return
+            if before is None:
+                self._took(step.key, await self._client.new(id=named, cwd=step.cwd, metadata=about))
+                return
         except AlreadyExists:
-            session = self._client.session(named)
+            pass
+        session = self._client.session(named)
         info = await session.info()
         ours = info.metadata.get("acp", {}).get("spool") == self._spool
         if step.fresh and not ours:  # an agent that counts its sessions from 1 in each process
@@ -142,17 +181,21 @@ class Deliverer:
             self._repeating.add(step.key)
         if info.name and not (step.fresh and not ours):
             self._named.add(step.key)
-        self._sessions[step.key] = session
+        self._took(step.key, session)
+
+    async def _is_there(self, session_id: str) -> bool:
+        try:
+            await self._client.session(session_id).info()
+        except SessionNotFound:
+            return False
+        return True
 
     async def _name(self, step: SessionOpened) -> str:
         """An editor may ask for a session by the name that a list of ours gave it."""
         *recorded, named = names_of(step.key)
         for one in () if step.fresh else recorded:
-            try:
-                await self._client.session(one).info()
-            except SessionNotFound:
-                continue
-            return one
+            if await self._is_there(one):
+                return one
         return named
 
     async def _say(self, session: AsyncSession, step: Said) -> None:

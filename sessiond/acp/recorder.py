@@ -22,7 +22,7 @@ import msgspec
 from sessiond.acp.answering import Answering
 from sessiond.acp.deliver import LATER, Deliverer
 from sessiond.acp.doing import Doing
-from sessiond.acp.spool import AGENT, EDITOR, END, HEAD, SpoolReader, head_of, is_locked, locked, waiting
+from sessiond.acp.spool import AGENT, EDITOR, END, HEAD, MadeSessions, SpoolReader, head_of, is_locked, locked, waiting
 from sessiond.acp.steps import Begun, Grew, Over, Said, Step
 from sessiond.acp.talk import Talk
 from sessiond.client import aconnect
@@ -50,6 +50,7 @@ class Recorder:
     def __init__(self, path: str, spool: int, wake: int | None) -> None:
         self._path = path
         self._reader = SpoolReader(spool)
+        self._made = MadeSessions(path)
         self._wake = wake
         self._over: float | None = time.monotonic() if wake is None else None
         """When the connection ended."""
@@ -80,6 +81,7 @@ class Recorder:
         await self._flush()
         if self._client is not None:
             self._client.close()
+        self._made.remove()
         os.unlink(self._path)
 
     def _steps(self) -> Iterator[Step]:
@@ -156,7 +158,7 @@ class Recorder:
     async def _delivering(self) -> Deliverer:
         if self._deliverer is None:
             self._client = await aconnect(name=NAME, timeout_s=CALL_S)
-            self._deliverer = Deliverer(self._client, self.name, self._earlier)
+            self._deliverer = Deliverer(self._client, self.name, self._earlier, self._made)
         return self._deliverer
 
     async def _earlier(self) -> None:

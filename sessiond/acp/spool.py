@@ -13,6 +13,7 @@ The standard library only: an editor waits for the import.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import math
@@ -79,6 +80,39 @@ class SpoolReader:
                 return
             self._at += _FRAME.size + length
             yield kind, at, data
+
+
+class MadeSessions:
+    """The sessions that the steps of a spool made, in a file beside it: the agent's id -> ours.
+
+    When a spool is read again after a kill, one of them that is not there any more was removed by somebody, and must not be made
+    again from what the spool has of it.
+    """
+
+    def __init__(self, spool: str) -> None:
+        """`spool`: its path. OSError."""
+        self._path = f"{spool}.made"
+        self._ids: dict[str, str] = {}
+        with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):  # a kill cut the last one off
+                    key, session_id = json.loads(line)
+                    self._ids[key] = session_id
+
+    def id_of(self, key: str) -> str | None:
+        return self._ids.get(key)
+
+    def note(self, key: str, session_id: str) -> None:
+        """OSError."""
+        if self._ids.get(key) != session_id:
+            self._ids[key] = session_id
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb") as file:
+                file.write(json.dumps([key, session_id]).encode() + b"\n")
+
+    def remove(self) -> None:
+        """The spool is about to go. OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
 
 
 def waiting(folder: str) -> list[str]:

@@ -231,6 +231,49 @@ def test_a_recorder_that_is_killed_is_started_again(shell: Shell) -> None:
     assert _replies(shell) == _LONG
 
 
+@pytest.mark.parametrize("permanent", [False, True], ids=["to the trash", "for good"])
+def test_a_session_that_was_removed_stays_so(shell: Shell, permanent: bool) -> None:
+    """The spool has all that it said, and is read again from its beginning when its recorder is killed."""
+    editor = Editor(shell)
+    editor.begin()
+    editor.until(editor.prompt("first"))
+    with shell.client() as client:
+        wait_until(lambda: [info.message_count for info in client.sessions()] == [2])
+        [one] = [info.session_id for info in client.sessions()]
+        client.session(one).delete(permanent=permanent)
+    wait_until(lambda: len(_recorders(shell)) == 1)
+    os.kill(_recorders(shell)[0], signal.SIGKILL)
+    editor.until(editor.prompt("second"))
+    editor.end()
+    wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
+    with shell.client() as client:
+        assert list(client.sessions()) == []
+    assert list((shell.data / "acp").glob("*.made")) == []
+
+
+def test_a_session_that_was_moved_goes_on_where_it_is(shell: Shell) -> None:
+    """Whether its recorder lives on or another one reads the spool again."""
+    (shell.path / "other").mkdir()
+    shell.write_config(f'[stores.other]\npath = "{shell.path / "other"}"\nformat = "jsonl"\n')
+    editor = Editor(shell)
+    editor.begin()
+    editor.until(editor.prompt("first"))
+    with shell.client() as client:
+        wait_until(lambda: [info.message_count for info in client.sessions()] == [2])
+        [one] = [info.session_id for info in client.sessions()]
+        client.session(one).move("other")
+        editor.until(editor.prompt("second"))
+        wait_until(lambda: len(client.session(f"other/{one}").messages()) == 4)
+        wait_until(lambda: len(_recorders(shell)) == 1)
+        os.kill(_recorders(shell)[0], signal.SIGKILL)
+        editor.until(editor.prompt("third"))
+        editor.end()
+        wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
+        said = [message.text for message in client.session(f"other/{one}").messages() if message.role == "user"]
+        assert said == ["first", "second", "third"]
+        assert [info.session_id for info in client.sessions()] == [f"other/{one}"]
+
+
 def _descendants(number: int) -> list[int]:
     below = [int(one) for one in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
     return [*below, *(deeper for one in below for deeper in _descendants(one))]

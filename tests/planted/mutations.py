@@ -3068,6 +3068,20 @@ MUTATIONS = [
         ("tests/service/test_intake.py", "-k", "deleted_meanwhile"),
     ),
     Planted(
+        "a recorded session that was removed comes back",
+        "acp/deliver.py::Deliverer._took",
+        "self._made.note(key, session.id)",
+        "pass",
+        ("tests/acp/test_recorded.py", "-k", "stays_so"),
+    ),
+    Planted(
+        "what is said in a recorded session after it was moved is lost",
+        "acp/deliver.py::Deliverer._moved",
+        "return self._client.session(info.session_id)",
+        "return None",
+        ("tests/acp/test_recorded.py", "-k", "goes_on_where_it_is"),
+    ),
+    Planted(
         "who follows a file by another name is not told of it",
         "daemon/visits.py::Visit.hear",
         "(*names, *map(real.get, names))",
