@@ -113,13 +113,15 @@ class FollowedSources:
         return None if path in self._sources.rows else self._sources.kept.read_to(path)
 
     async def compare(self, seconds: float) -> list[str]:
-        """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
+        """Compare what was read of files that go on with what is there now, for that long: those that were changed in place. Also those
+        of which a session came back from the trash.
+        """
         changed: list[str] = []
         if self._sources.kept.unchecked:
             changed = await FOLLOWING.run(self._sources.kept.compare, seconds)
         for path in changed:
             self._sources.kept.take(path)
-        changed += self._sources.rows_due()
+        changed += [*self._sources.rows_due(), *self._sources.take_back()]
         for path in changed:
             self._sources.forget_mark(path)
         return changed

@@ -353,7 +353,8 @@ class Service:
             self._brought(peer)
             return self.open_sessions.info(one)
 
-        return await one.alone(partial(one.settled, restore), self._moves.one)
+        restored = await one.alone(partial(one.settled, restore), self._moves.one)
+        return await self.transfer.came_back(one.store, restored)
 
     async def fork(
         self, peer: Peer | None, session_id: str, at_seq: int | None = None, name: str | None = None

@@ -57,6 +57,7 @@ class Sources:
         self._ledger = ledger
         self._known: dict[str, _Known] = {}
         self._loaded = False
+        self._back: set[str] = set()
         self.kept = KeptSources()
         self.rows: dict[str, RowsRead] = {}
         """Of databases whose sessions are all here: what tells which of them have changed."""
@@ -160,6 +161,17 @@ class Sources:
         """The file is not what was read."""
         if path in self._known:
             self._known[path].mark = None
+
+    def came_back(self, path: str, tool: str) -> None:
+        """A session of the file is here again, and lacks what the file said meanwhile: the file is to be read, now or by the next daemon."""
+        self.forget_mark(path)
+        self._ledger.read_to_end(self._store.name, path, tool, "")
+        self._back.add(path)
+
+    def take_back(self) -> list[str]:
+        """Return the files of which sessions came back since this was last asked."""
+        back, self._back = self._back, set()
+        return sorted(back)
 
     def paths(self, without: str) -> list[str]:
         """The files that sessions came from, but for those with the mark `without`."""

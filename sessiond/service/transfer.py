@@ -18,7 +18,7 @@ from sessiond.fs import FOLLOWING, IMPORT_PLACES, NAMED, FileSystem, RealFileSys
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
-from sessiond.model.values import source_path, strict_timestamp
+from sessiond.model.values import source_path, strict_timestamp, tool_of
 from sessiond.schema.sessions import ExportResult, ImportResult, MoveResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog
@@ -186,6 +186,14 @@ class Transfer:
             )
 
         return await asyncio.to_thread(load)
+
+    async def came_back(self, store: Store, info: SessionInfo) -> SessionInfo:
+        """A session was restored. If it came from another tool, its source may have gone on meanwhile."""
+        path = source_path(info.metadata)
+        if path is not None:
+            _, sources = await asyncio.to_thread(self._sources_of, store)
+            sources.came_back(path, tool_of(info.metadata))
+        return info
 
     def _intake(self, store: Store, progress: Progress | None) -> Intake:
         from sessiond.service.intake import Intake  # see `_sources_of`

@@ -81,6 +81,34 @@ def wait_for(shell: Shell, session_id: str, wanted: list[str]) -> None:
         raise AssertionError((texts(shell, session_id), wanted, shell("follow", "status").out)) from None
 
 
+@pytest.mark.parametrize("stopped", [False, True], ids=["followed", "stopped meanwhile"])
+def test_a_session_that_is_restored_has_what_its_tool_said_meanwhile(
+    shell: Shell, user_home: Path, stopped: bool
+) -> None:
+    shell.write_config(ON)
+    file, other = claude(user_home, "s1"), claude(user_home, "s2")
+    add(file, turn(1, "s1"))
+    add(other, turn(1, "s2"))
+    assert shell("status").code == 0
+    for session in ("s1", "s2"):
+        wait_for(shell, f"claude-code-{session}", ["text 1"])
+    assert shell("rm", "claude-code-s1").code == 0
+    for number in (2, 3):
+        add(file, turn(number, "s1"))
+        add(other, turn(number, "s2"))
+        wait_for(shell, "claude-code-s2", [f"text {n}" for n in range(1, number + 1)])
+    wait_until(lambda: shell("follow", "status", "--json").json["behind"] == 0)
+    if stopped:
+        shell.write_config("")
+        assert shell("stop").code == 0
+    assert shell("restore", "claude-code-s1").code == 0
+    if stopped:
+        assert shell("stop").code == 0
+        shell.write_config(ON)
+        assert shell("status").code == 0
+    wait_for(shell, "claude-code-s1", ["text 1", "text 2", "text 3"])
+
+
 def test_a_name_that_is_not_utf_8_costs_nothing(shell: Shell, user_home: Path) -> None:
     """Neither the other files, nor what is known of all of them: what was deleted stays so."""
     shell.write_config(ON)

@@ -3082,6 +3082,13 @@ MUTATIONS = [
         ("tests/acp/test_recorded.py", "-k", "goes_on_where_it_is"),
     ),
     Planted(
+        "a session that is restored lacks what its tool said meanwhile",
+        "service/transfer.py::Transfer.came_back",
+        "sources.came_back(path, tool_of(info.metadata))",
+        "pass",
+        ("tests/daemon/test_follow.py", "-k", "restored_has"),
+    ),
+    Planted(
         "who follows a file by another name is not told of it",
         "daemon/visits.py::Visit.hear",
         "(*names, *map(real.get, names))",
