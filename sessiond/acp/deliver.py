@@ -50,6 +50,8 @@ class Deliverer:
         self._gone: set[str] = set()
         """Somebody removed these: they are not looked for again with each step."""
         self._named: set[str] = set()
+        self._given_names: dict[str, str] = {}
+        """The names that sessions were given from here."""
         self._repeating: set[str] = set()
         """What the agent repeats of these is known already."""
         self._replies: dict[str, AsyncReply] = {}
@@ -242,7 +244,12 @@ class Deliverer:
     async def _know(self, session: AsyncSession, step: Learned) -> None:
         fields: dict[str, Any] = {}
         if step.name is not None and not (step.weak and step.key in self._named):
-            fields["name"] = step.name
+            if (await session.info()).name in (
+                None,
+                "",
+                self._given_names.get(step.key),
+            ):  # otherwise a person named it
+                fields["name"] = self._given_names[step.key] = step.name
             self._named.add(step.key)
         if step.model is not None:
             fields["model"] = step.model

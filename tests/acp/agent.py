@@ -144,6 +144,8 @@ class Agent:
             self.text("agent_thought_chunk", "think.")
         if "plan" in words:
             self.update("plan", entries=[{"content": "Do it", "priority": "high", "status": "pending"}])
+        if "entitle" in words:
+            self.update("session_info_update", title=f"The agent's {words[-1]}")
         if "tool" in words:
             self.text("agent_message_chunk", "I shall look.")
             self.update("tool_call", toolCallId="c1", title="ls", kind="execute", status="pending")

@@ -274,6 +274,29 @@ def test_a_session_that_was_moved_goes_on_where_it_is(shell: Shell) -> None:
         assert [info.session_id for info in client.sessions()] == [f"other/{one}"]
 
 
+def test_a_name_that_a_person_gave_stays(shell: Shell) -> None:
+    """The agent's title takes the place of the first prompt and of its own earlier title, and of nothing else."""
+    editor = Editor(shell)
+    editor.begin()
+    with shell.client() as client:
+
+        def name_is(wanted: str) -> bool:
+            return [info.name for info in client.sessions()] == [wanted]
+
+        editor.until(editor.prompt("first"))
+        wait_until(lambda: name_is("first"))
+        for word in ("one", "two"):
+            editor.until(editor.prompt(f"entitle {word}"))
+            wait_until(lambda word=word: name_is(f"The agent's {word}"))
+        [session] = [client.session(info.session_id) for info in client.sessions()]
+        session.update(name="Mine")
+        editor.until(editor.prompt("entitle three"))
+        wait_until(lambda: len(session.messages()) == 8)
+        editor.end()
+        wait_until(lambda: not spools(shell))
+        assert name_is("Mine")
+
+
 def _descendants(number: int) -> list[int]:
     below = [int(one) for one in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
     return [*below, *(deeper for one in below for deeper in _descendants(one))]

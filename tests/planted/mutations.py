@@ -3089,6 +3089,13 @@ MUTATIONS = [
         ("tests/daemon/test_follow.py", "-k", "restored_has"),
     ),
     Planted(
+        "an agent's title takes the place of a person's name",
+        "acp/deliver.py::Deliverer._know",
+        "(await session.info()).name in (None, '', self._given_names.get(step.key))",
+        "True",
+        ("tests/acp/test_recorded.py", "-k", "person_gave"),
+    ),
+    Planted(
         "who follows a file by another name is not told of it",
         "daemon/visits.py::Visit.hear",
         "(*names, *map(real.get, names))",
