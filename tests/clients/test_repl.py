@@ -210,6 +210,20 @@ def test_no_daemon(shell):
     assert "nonsense" in done.err
 
 
+@pytest.mark.parametrize("stopped", [None, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_left_while_more_may_be_typed(shell, stopped):
+    """It ends in good order although standard input stays open."""
+    process = shell.start("repl")
+    process.stdin.write(b"hello\n" if stopped else b"hello\n/quit\n")
+    process.stdin.flush()
+    if stopped:
+        session_id = ID.search(process.stdout.readline().decode())[1]
+        wait_until(lambda: said(shell, session_id) == ["hello"])
+        process.send_signal(stopped)
+    assert process.wait(30) == 0, process.stderr.read()
+    assert b"to resume" in process.stdout.read()
+
+
 # The agent
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import signal
 import sys
 import threading
@@ -13,6 +15,7 @@ from sessiond_repl.chat import Chat
 from sessiond_repl.commands import Quit, obey
 
 EX_FAILED = 1
+READ_BYTES = 64 * 1024
 
 
 class PlainScreen:
@@ -123,13 +126,32 @@ def _stdin_lines() -> asyncio.Queue[bytes]:
     lines: asyncio.Queue[bytes] = asyncio.Queue(16)
     loop = asyncio.get_running_loop()
 
+    def put(line: bytes) -> None:
+        asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
+
     def read() -> None:
+        begun = bytearray()
         try:
-            for line in sys.stdin.buffer:
-                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
-            asyncio.run_coroutine_threadsafe(lines.put(b""), loop).result()
-        except (RuntimeError, OSError, ValueError):
+            while chunk := _read():
+                *ended, rest = chunk.split(b"\n")
+                for end in ended:
+                    put(bytes(begun + end + b"\n"))
+                    begun.clear()
+                begun += rest
+            if begun:
+                put(bytes(begun))
+            put(b"")
+        except (RuntimeError, OSError):
             pass  # the loop or the stream is closed: we are leaving
 
     threading.Thread(target=read, daemon=True, name="stdin").start()
     return lines
+
+
+def _read() -> bytes:
+    """Read what is there; empty at the end. Not through `sys.stdin`: who waits in it holds its lock, without which Python cannot end."""
+    while True:
+        try:
+            return os.read(0, READ_BYTES)
+        except BlockingIOError:  # whoever made the pipe set it so
+            select.select([0], [], [])
