@@ -511,6 +511,19 @@ if text == "long":
     wait_until(lambda: last(shell, session_id)["status"] == "done")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_it_ends_the_agent(shell, number):
+    """A reply that is being written does not hold it up; what had come is kept as interrupted."""
+    process = shell.start("repl", "--agent", "echo begun; exec sleep 100")
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    session_id = ID.search(process.stdout.readline().decode())[1]
+    wait_until(lambda: said(shell, session_id)[-1:] == ["begun"])
+    process.send_signal(number)
+    assert process.wait(30) == 0, process.stderr.read()
+    assert last(shell, session_id)["status"] == "interrupted"
+
+
 def test_agent_that_does_not_listen(shell, repl):
     """A command that ignores the interrupt is killed by the second one."""
     command = agent(shell, "signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)")

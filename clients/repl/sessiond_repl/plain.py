@@ -58,7 +58,8 @@ async def converse(session_id: str | None, agent: str | None) -> int:
                 if text is None:
                     break
                 await take(chat, text)
-                await chat.turns_over()  # the next line may be about the reply
+                if not stopped.is_set():
+                    await chat.turns_over()  # the next line may be about the reply
             except SessiondError as error:
                 chat.fail(error)
     except Quit:
@@ -88,10 +89,14 @@ def _on_signals(chat: Chat, stopped: asyncio.Event) -> None:
         if not chat.interrupt():
             stopped.set()
 
+    def ended() -> None:
+        stopped.set()
+        chat.interrupt()
+
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupted)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, ended)
 
 
 async def _next_text(lines: asyncio.Queue[bytes], stopped: asyncio.Event) -> str | None:
