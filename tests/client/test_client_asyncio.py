@@ -187,6 +187,25 @@ async def test_a_cancelled_reply_is_kept_as_interrupted(sessiond: AsyncSessiond)
     assert [one.text for one in await chat.messages()] == ["half of ", "maybe"]
 
 
+async def test_a_reply_that_is_cancelled_while_it_flushes_is_kept_as_interrupted(sessiond: AsyncSessiond) -> None:
+    """Also the piece that was on its way."""
+    chat = await sessiond.new(name="cancelled")
+    flushing = asyncio.Event()
+
+    async def talk() -> None:
+        async with await chat.stream("assistant") as reply:
+            await reply.write("half of ")
+            flushing.set()
+            await reply.flush()
+
+    task = asyncio.create_task(talk())
+    await flushing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(one.text, one.status) for one in await chat.messages()] == [("half of ", "interrupted")]
+
+
 async def test_closing_wakes_whoever_waits(served: ForkedHome) -> None:
     """Another task iterates over changes, of one session and of all: it ends. Calls afterwards raise Closed."""
     client = await aconnect(home=str(served.path), start=False)

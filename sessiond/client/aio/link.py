@@ -85,7 +85,8 @@ class AsyncLink:
                     return
                 if not oldest.done() and not (to_end or tape.full):
                     return
-                answer = await oldest
+                # A task that is cancelled here does not cancel what the tape looks at when the reply is finished.
+                answer = await asyncio.shield(oldest)
                 extend({}).answer(answer)
                 tape.acknowledged()
 
