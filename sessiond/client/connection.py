@@ -122,7 +122,8 @@ class DaemonConnection:
         if incoming.method is None:
             number = incoming.id
             if number is None and incoming.error is not None:
-                number = min(self._awaited, default=None)  # a request that the daemon could not read
+                # A request that the daemon could not read. Nobody may be waiting any more for one that has an answer.
+                number = min(self._awaited.difference(self._answers), default=None)
             if number in self._awaited:
                 self._answers[number] = incoming
         elif incoming.id is not None:

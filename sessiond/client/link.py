@@ -30,8 +30,8 @@ from typing import Protocol, TypeVar
 from sessiond.client import forks
 from sessiond.client.connection import DaemonConnection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, DaemonTarget
-from sessiond.client.failures import answer_lost, closed, no_answer
-from sessiond.client.requests import Answer, Request, extend
+from sessiond.client.failures import answer_lost, closed, error_of, no_answer
+from sessiond.client.requests import Answer, Request
 from sessiond.client.tape import Tape
 from sessiond.errors import SessiondError
 
@@ -97,9 +97,13 @@ class Link:
                 if not connection.has(oldest) and not (to_end or tape.full):
                     return
                 answer = connection.wait(oldest, deadline)
-                extend({}).answer(answer)
+                if answer.error is not None:
+                    tape.refused(answer)
+                    raise error_of(answer.error)
                 tape.acknowledged()
 
+        if tape.refusal is not None:
+            raise error_of(tape.refusal.error)
         self._over("session/extend", timeout_s, send, again=True)
 
     def close(self) -> None:

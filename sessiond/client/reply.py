@@ -58,7 +58,8 @@ class Reply:
 
         Leaving the `with` block does this by itself; call it to say more. Errors as for `write`.
         """
-        self.flush(timeout_s=timeout_s)
+        if status == "done" or self._tape.refusal is None:
+            self.flush(timeout_s=timeout_s)
         request = requests.finish(self._session_id, self.id, status, metadata, tool_calls)
         self._link.call(request, timeout_s)
         self.status = status
@@ -69,8 +70,22 @@ class Reply:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self.status != "streaming" or self._begun is not forks.process():
             return
-        if kind is None:
-            self.finish()
+        if kind is not None:
+            self._cut_off()  # the caller hears of what did it
             return
-        with suppress(SessiondError):  # the caller gets the exception that cut it off
-            self.finish("interrupted", timeout_s=min(LEAVE_S, self._link.timeout_s))
+        try:
+            self.finish()
+        except SessiondError:
+            if self._tape.refusal is not None:
+                self._cut_off()
+            raise
+
+    def _cut_off(self) -> None:
+        timeout_s = min(LEAVE_S, self._link.timeout_s)
+        with suppress(SessiondError):
+            try:
+                self.flush(timeout_s=timeout_s)
+            except SessiondError:
+                if self._tape.refusal is None:
+                    raise
+            self.finish("interrupted", timeout_s=timeout_s)

@@ -184,10 +184,6 @@ def finish(
     return Request("session/finish", params, t.SeqResult)
 
 
-def extend(params: Mapping[str, Any]) -> Request[t.SeqResult]:
-    return Request("session/extend", params, t.SeqResult)
-
-
 def read(
     session_id: str,
     *,

@@ -1,13 +1,16 @@
 """The text of a reply that streams in, and how much of it the daemon has. No I/O.
 
 Pieces go out one request each, without waiting for the response to the piece before. Each says its offset, so after a lost
-connection everything that was not acknowledged goes out again, and what the daemon has already adds nothing.
+connection everything that was not acknowledged goes out again, and what the daemon has already adds nothing. After a piece that
+the daemon refused there is a hole, so nothing more can be written.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
+
+from sessiond.client.wire import Incoming, check_text
 
 PIECES_IN_FLIGHT = 32
 CHARS_IN_FLIGHT = 1024 * 1024
@@ -27,9 +30,13 @@ class Tape:
         """All that is not acknowledged, oldest first: offset and text."""
         self._in_flight: deque[Any] = deque()
         """What stands for the requests of the first pieces."""
+        self.refusal: Incoming | None = None
+        """The response to the first piece that the daemon refused."""
 
     def add(self, text: str) -> None:
-        if text:
+        """NotText where it cannot be sent; what follows can."""
+        check_text(text)
+        if text and self.refusal is None:
             self._pieces.append((_end(self._pieces[-1]) if self._pieces else self._acknowledged, text))
 
     @property
@@ -68,6 +75,12 @@ class Tape:
         self._acknowledged = _end(self._pieces[0])
         self._in_flight.popleft()
         self._pieces.popleft()
+
+    def refused(self, response: Incoming) -> None:
+        """The oldest request got this response. What followed it is given up: its place will never be there."""
+        self.refusal = response
+        self._in_flight.clear()
+        self._pieces.clear()
 
 
 def _end(piece: tuple[int, str]) -> int:

@@ -50,9 +50,22 @@ def _line(message: dict[str, Any]) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        raise NotText("a text holds half a surrogate pair", hint="decode it as UTF-8") from None
+        raise _not_text() from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidParams(f"a value cannot be sent as JSON: {error}") from None
+
+
+def check_text(text: str) -> None:
+    """NotText where it cannot be sent."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _not_text() from None
+
+
+def _not_text() -> NotText:
+    return NotText("a text holds half a surrogate pair", hint="decode it as UTF-8")
 
 
 class IncomingLines:

@@ -34,6 +34,7 @@ from sessiond.client import (
     connect,
 )
 from sessiond.client import lookout as lookout_module
+from sessiond.client.failures import NotText
 from sessiond.client.follower import SessionFollower
 from sessiond.client.types import Notice
 from tests.client.proxy import Proxy
@@ -149,6 +150,25 @@ def test_a_reply_that_is_cut_off_is_kept_as_interrupted(sessiond: Sessiond) -> N
         begin()
     (kept,) = chat.messages()
     assert (kept.text, kept.status, reply.status) == ("half of ", "interrupted", "interrupted")
+
+
+def test_half_a_surrogate_pair_takes_nothing_with_it(sessiond: Sessiond) -> None:
+    """The piece is refused, and only that: what is written before and after is kept, however the block ends."""
+    chat = sessiond.new(name="half a pair")
+    with chat.stream("assistant") as reply:
+        reply.write("one ")
+        with pytest.raises(NotText):
+            reply.write("\ud83d")
+        reply.write("two")
+
+    def cut_off() -> None:
+        with chat.stream("assistant") as reply:
+            reply.write("half of ")
+            reply.write("\ud83d")
+
+    with pytest.raises(NotText):
+        cut_off()
+    assert [(one.text, one.status) for one in chat.messages()] == [("one two", "done"), ("half of ", "interrupted")]
 
 
 def test_errors_have_types(sessiond: Sessiond) -> None:

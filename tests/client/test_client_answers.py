@@ -10,12 +10,24 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiond.client import AnswerLost, DaemonUnreachable, Progress, SessiondError, aconnect, connect, requests
+from sessiond.client import (
+    AnswerLost,
+    DaemonUnreachable,
+    Progress,
+    Sessiond,
+    SessiondError,
+    TooLarge,
+    aconnect,
+    connect,
+    requests,
+)
 from tests.client.scripted import Raw, Scripted
 from tests.shell import wait_until
 from tests.zygote import ForkedHome
@@ -48,6 +60,92 @@ async def test_an_answer_for_asyncio() -> None:
         async with await aconnect(daemon.address, token="t") as sessiond:
             answer = await sessiond.answer(requests.fork("s", None, None))
     assert (answer.value.session.seq, answer.plain) == (2, {"session": INFO, "more": 1})
+
+
+def early_refusal(error: type[Exception] | None) -> AbstractContextManager[None]:
+    """The refusal of a piece may be there before its write returns. It is passed over where another error is to come."""
+    return suppress(TooLarge) if error is KeyError else nullcontext()
+
+
+def refusing() -> tuple[Scripted, Callable[[], list[tuple[str, Any]]]]:
+    """A daemon that takes the first piece of a reply and refuses those after it, and what was asked of it about the reply."""
+    large = Exception({"code": -32000, "message": "large", "data": {"kind": "tooLarge"}})
+    daemon = Scripted(
+        session__append={"seq": 1, "messages": [{"id": "m", "seq": 1}]},
+        session__extend=lambda params: large if params["offset"] else {"seq": 2},
+        session__finish={"seq": 3},
+    )
+
+    def asked() -> list[tuple[str, Any]]:
+        fields = {"session/extend": "text", "session/finish": "status"}
+        return [
+            (one["method"], one["params"][fields[one["method"]]]) for one in daemon.asked if one["method"] in fields
+        ]
+
+    return daemon, asked
+
+
+REFUSED = [("session/extend", "one"), ("session/extend", "two"), ("session/finish", "interrupted")]
+
+
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_a_piece_that_is_refused_interrupts_the_reply(waited_for: bool) -> None:
+    """At once, and with what came before it: whether the block hears of it or its end does, and whether it is raised on or not."""
+    daemon, asked = refusing()
+    with daemon, connect(daemon.address, token="t", timeout_s=math.inf) as sessiond:
+        with pytest.raises(TooLarge, match="large"), sessiond.session("s").stream("assistant") as reply:  # noqa: PT012
+            reply.write("one")
+            reply.flush()
+            reply.write("two")
+            for again in (reply.flush, lambda: reply.write("three"), reply.finish) if waited_for else ():
+                with pytest.raises(TooLarge, match="large"):
+                    again()
+        assert reply.status == "interrupted"
+    assert asked() == REFUSED
+
+
+@pytest.mark.parametrize("error", [KeyError, TooLarge])
+def test_a_block_that_is_left_by_a_piece_that_is_refused(error: type[Exception]) -> None:
+    """The caller gets its own exception, or that of the piece."""
+    daemon, asked = refusing()
+
+    def talk(sessiond: Sessiond) -> None:
+        with sessiond.session("s").stream("assistant") as reply:
+            reply.write("one")
+            reply.flush()
+            with early_refusal(error):
+                reply.write("two")
+            if error is KeyError:
+                raise KeyError
+            reply.flush()
+
+    with daemon, connect(daemon.address, token="t", timeout_s=math.inf) as sessiond, pytest.raises(error):
+        talk(sessiond)
+    assert asked() == REFUSED
+
+
+@pytest.mark.parametrize("error", [KeyError, TooLarge, None])
+async def test_a_piece_that_is_refused_interrupts_the_reply_for_asyncio(error: type[Exception] | None) -> None:
+    """The same: left by the caller's exception, by that of the piece, or normally."""
+    daemon, asked = refusing()
+    with daemon:
+        async with await aconnect(daemon.address, token="t", timeout_s=math.inf) as sessiond:
+
+            async def talk() -> None:
+                async with await sessiond.session("s").stream("assistant") as reply:
+                    await reply.write("one")
+                    await reply.flush()
+                    with early_refusal(error):
+                        await reply.write("two")
+                    if error is KeyError:
+                        raise KeyError
+                    if error is TooLarge:
+                        await reply.flush()
+
+            async with asyncio.timeout(30):
+                with pytest.raises(error or TooLarge):
+                    await talk()
+    assert asked() == REFUSED
 
 
 def reports(params: dict[str, Any]) -> list[Any]:

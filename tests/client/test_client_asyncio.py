@@ -30,6 +30,7 @@ from sessiond.client import (
 from sessiond.client import lookout as lookout_module
 from sessiond.client.aio import feed as feed_module
 from sessiond.client.aio.feed import AsyncChanges
+from sessiond.client.failures import NotText
 from sessiond.client.feed import Changes
 from tests.client.proxy import Proxy
 from tests.client.served import served_home
@@ -203,6 +204,20 @@ async def test_a_reply_that_is_cancelled_while_it_flushes_is_kept_as_interrupted
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert [(one.text, one.status) for one in await chat.messages()] == [("half of ", "interrupted")]
+
+
+async def test_half_a_surrogate_pair_takes_nothing_with_it(sessiond: AsyncSessiond) -> None:
+    """As for the blocking client."""
+    chat = await sessiond.new(name="half a pair")
+
+    async def cut_off() -> None:
+        async with await chat.stream("assistant") as reply:
+            await reply.write("half of ")
+            await reply.write("\ud83d")
+
+    with pytest.raises(NotText):
+        await cut_off()
     assert [(one.text, one.status) for one in await chat.messages()] == [("half of ", "interrupted")]
 
 

@@ -11,8 +11,8 @@ from weakref import WeakSet
 from sessiond.client import forks
 from sessiond.client.aio.connection import AsyncConnection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, DaemonTarget
-from sessiond.client.failures import answer_lost, closed, no_answer
-from sessiond.client.requests import Answer, Request, extend
+from sessiond.client.failures import answer_lost, closed, error_of, no_answer
+from sessiond.client.requests import Answer, Request
 from sessiond.client.tape import Tape
 
 T = TypeVar("T")
@@ -87,9 +87,13 @@ class AsyncLink:
                     return
                 # A task that is cancelled here does not cancel what the tape looks at when the reply is finished.
                 answer = await asyncio.shield(oldest)
-                extend({}).answer(answer)
+                if answer.error is not None:
+                    tape.refused(answer)
+                    raise error_of(answer.error)
                 tape.acknowledged()
 
+        if tape.refusal is not None:
+            raise error_of(tape.refusal.error)
         await self._over("session/extend", timeout_s, send, again=True)
 
     def _forked(self) -> None:

@@ -48,7 +48,8 @@ class AsyncReply:
         timeout_s: float | None = None,
     ) -> None:
         """End the message as `done`, `interrupted` or `error`, durably. Leaving the block does this by itself."""
-        await self.flush(timeout_s=timeout_s)
+        if status == "done" or self._tape.refusal is None:
+            await self.flush(timeout_s=timeout_s)
         request = requests.finish(self._session_id, self.id, status, metadata, tool_calls)
         await self._link.call(request, timeout_s)
         self.status = status
@@ -59,8 +60,22 @@ class AsyncReply:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self.status != "streaming" or self._begun is not forks.process():
             return
-        if kind is None:
-            await self.finish()
+        if kind is not None:
+            await self._cut_off()  # the caller hears of what did it
             return
-        with suppress(SessiondError):  # the caller hears of what cut it off
-            await self.finish("interrupted", timeout_s=min(LEAVE_S, self._link.timeout_s))
+        try:
+            await self.finish()
+        except SessiondError:
+            if self._tape.refusal is not None:
+                await self._cut_off()
+            raise
+
+    async def _cut_off(self) -> None:
+        timeout_s = min(LEAVE_S, self._link.timeout_s)
+        with suppress(SessiondError):
+            try:
+                await self.flush(timeout_s=timeout_s)
+            except SessiondError:
+                if self._tape.refusal is None:
+                    raise
+            await self.finish("interrupted", timeout_s=timeout_s)
