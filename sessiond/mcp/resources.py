@@ -33,6 +33,7 @@ TEMPLATES = (
 LISTED = 50
 MARKDOWN_CHARS = 200_000
 """Of messages, about: about 50,000 tokens. The newest are shown, and the first lines say how to get the others."""
+_NO_RESOURCE = "There is no such resource. A session is sessiond://session/ID, or sessiond://session/ID?before=SEQ."
 _PAGE = 50
 _NOTE_CHARS = 20_000
 _FIELDS = ("sessionId", "name", "createdAt", "updatedAt", "model", "cwd", "tags", "summary", "seq")
@@ -44,14 +45,15 @@ def uri_of(session_id: str) -> str:
 
 def parse(uri: str) -> tuple[str, int | None]:
     """The session's id, and `before`. Refused for anything else."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # such as a bracket without its other one
+        raise Refused(_NO_RESOURCE) from None
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     before = query.pop("before", "")
     usable = not before or (before.isascii() and before.isdigit() and 0 < int(before[:20]) <= MAX_SEQ)
     if not uri.startswith(PREFIX) or parts.fragment or query or not usable:
-        raise Refused(
-            "There is no such resource. A session is sessiond://session/ID, or sessiond://session/ID?before=SEQ."
-        )
+        raise Refused(_NO_RESOURCE)
     return unquote(parts.path.removeprefix("/")), int(before) if before else None
 
 

@@ -27,6 +27,7 @@ MAX_IN_FLIGHT = 128
 """Requests without a response. Beyond this nothing is read until some have one."""
 _READ_BYTES = 64 * 1024
 _ENDLESS = "subscriptions/listen"
+_NO_REQUEST = "this is not a request: params must be an object, and no text may hold half a surrogate pair"
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -84,8 +85,9 @@ class Pipes:
             except BlockingIOError:  # whoever made the pipe set it so
                 select.select([], [self._out], [])
 
-    def refuse(self, code: int, message: str) -> None:
-        self.write(json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}))
+    def refuse(self, code: int, message: str, number: int | str | None = None) -> None:
+        """Answer what is not a message; `number`: the id that it has all the same."""
+        self.write(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}))
 
     async def taken(self, message: mcp_types.JSONRPCMessage) -> None:
         """Count a request, and wait while there are too many."""
@@ -149,7 +151,11 @@ def _decoded(pipes: Pipes, line: bytes | None) -> mcp_types.JSONRPCMessage | Non
         try:
             message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            pipes.refuse(mcp_types.PARSE_ERROR, "this line is not a JSON-RPC message")
+            number = _id_in(line)
+            if number is None:
+                pipes.refuse(mcp_types.PARSE_ERROR, "this line is not a JSON-RPC message")
+            else:
+                pipes.refuse(mcp_types.INVALID_REQUEST, _NO_REQUEST, number)
             return None
         if (
             not isinstance(message, mcp_types.JSONRPCNotification)
@@ -160,3 +166,13 @@ def _decoded(pipes: Pipes, line: bytes | None) -> mcp_types.JSONRPCMessage | Non
         # Its sender waits for a response, which a notification never gets.
         pipes.refuse(mcp_types.INVALID_REQUEST, "an id must be a string or an integer")
     return None
+
+
+def _id_in(line: bytes) -> int | str | None:
+    """The id of what is meant as a request, whose sender waits for a response with it."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    number = found.get("id") if isinstance(found, dict) and "method" in found else None
+    return number if isinstance(number, int | str) and not isinstance(number, bool) else None

@@ -250,8 +250,9 @@ async def test_errors_say_what_to_do(shell, daemon):
             "sessiond://other/chat",
             "file:///etc/passwd",
             "sessiond://session/chat?before=x",
+            "sessiond://[x",
         ):
-            with pytest.raises(MCPError):
+            with pytest.raises(MCPError, match="There is no "):
                 await client.read_resource(uri)
 
 

@@ -71,6 +71,18 @@ def test_broken_lines_are_answered(shell):
     assert raw.end()[0] == 0
 
 
+def test_a_request_that_cannot_be_read_is_answered_by_its_id(shell):
+    """Half a surrogate pair, as some programs write it where they cut a text, or params of another kind."""
+    raw = Raw(shell)
+    half = raw.send("tools/call", name="search", arguments={"query": "caf\ud83d"})
+    error = raw.answer(half)["error"]
+    assert error["code"] == -32600 and "surrogate" in error["message"]
+    raw.write({"jsonrpc": "2.0", "id": "a", "method": "tools/list", "params": 1})
+    assert raw.answer("a")["error"]["code"] == -32600
+    assert raw.tool("list")["sessions"] == []
+    assert raw.end()[0] == 0
+
+
 def test_it_ends_with_its_input(shell):
     """Closing standard input ends it, before the first message, with requests under way, and from a file; the daemon goes on."""
     for first in (b"", b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n' * 50, b'{"jsonrpc":'):
