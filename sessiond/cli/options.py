@@ -29,6 +29,7 @@ def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[C
     from click.shell_completion import CompletionItem
 
     from sessiond.cli.client import connect
+    from sessiond.cli.output import one_line
     from sessiond.cli.pages import PAGE
     from sessiond.cli.pages import sessions as listed
     from sessiond.errors import SessiondError
@@ -39,7 +40,9 @@ def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[C
     except (SessiondError, OSError):
         return []
     return [
-        CompletionItem(info.session_id, help=info.name or "") for info in found if info.session_id.startswith(begun)
+        CompletionItem(info.session_id, help=one_line(info.name or ""))
+        for info in found
+        if info.session_id.startswith(begun)
     ]
 
 

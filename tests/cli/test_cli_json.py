@@ -189,6 +189,18 @@ def test_completion_knows_commands_and_sessions(talk: Shell) -> None:
         del talk.env[name]
 
 
+def test_completion_shows_names_as_one_line(shell: Shell) -> None:
+    """A name of several lines would read as more ids, and a terminal would obey its control characters."""
+    with shell.client() as client:
+        client.new(id="red", name="two\nlines \x1b[31mred")
+    shell.env |= {"_SESSIOND_COMPLETE": "zsh_complete", "COMP_WORDS": "sessiond show re", "COMP_CWORD": "2"}
+    try:
+        assert shell().out == "plain\nred\ntwo lines [31mred\n"
+    finally:
+        for name in ("_SESSIOND_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
+            del shell.env[name]
+
+
 def test_setup_knows_the_editors(shell: Shell) -> None:
     """Each editor's lines lead to client files that are there, or name the one word that it has to start."""
     for editor in ("emacs", "vim", "neovim", "vscode", "lisp"):
