@@ -163,6 +163,13 @@ def test_export_to_a_file(shell):
     assert not path.read_text().startswith("# ")
 
 
+def test_export_by_a_short_name(shell):
+    """As for `sessiond export`: md and txt are formats, and not files."""
+    done = shell("repl", stdin="/name short\nhello\n/export md\n/export txt\n", cwd=str(shell.path))
+    assert done.code == 0 and "# short" in done.out, done
+    assert not [name for name in ("md", "txt") if (shell.path / name).exists()]
+
+
 def test_older(shell, other):
     """A session of 20,000 messages opens with its newest ones, the others come on demand."""
     other.call("session/new", {"sessionId": "long"})

@@ -14,7 +14,7 @@ from sessiond_repl.chat import Chat
 Command = Callable[[Chat, str], Awaitable[None]]
 LISTED = 20
 FORMATS = {"jsonl": "jsonl", "json": "json", "md": "markdown", "org": "org", "html": "html", "txt": "text"}
-"""File name extension -> the format to export."""
+"""File name extension, which is also a short name -> the format to export."""
 
 
 class Quit(Exception):
@@ -168,7 +168,10 @@ async def _export(chat: Chat, rest: str) -> None:
     words = rest.split()
     overwrite = "--overwrite" in words
     words = [word for word in words if word != "--overwrite"]
-    form = words.pop(0) if words and words[0] in FORMATS.values() else None
+    form = None
+    if words and words[0] in (*FORMATS, *FORMATS.values()):
+        given = words.pop(0)
+        form = FORMATS.get(given, given)
     path = os.path.abspath(os.path.expanduser(" ".join(words))) if words else None
     if form is None:
         form = FORMATS.get(path.rpartition(".")[2], "markdown") if path else "markdown"
