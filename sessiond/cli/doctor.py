@@ -18,8 +18,9 @@ from sessiond.cli.doctor_journal import acknowledge, examine_journal, lost
 from sessiond.cli.findings import Finding
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, count, print_json, say
+from sessiond.cli.pages import index_problem
 from sessiond.cli.repair_config import mend_config
-from sessiond.cli.status import ask, index_problem, problem_of, unpromised_in_words
+from sessiond.cli.status import ask, problem_of, unpromised_in_words
 from sessiond.client import requests
 from sessiond.client.daemon_types import Status
 from sessiond.config import StoreConfig, load

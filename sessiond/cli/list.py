@@ -10,7 +10,7 @@ from sessiond.cli.activity import in_short
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters, tell_unmatched
 from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
-from sessiond.cli.pages import sessions
+from sessiond.cli.pages import index_problem, sessions
 from sessiond.cli.terminal import Paint, colored, paging
 from sessiond.client.types import SessionInfo
 
@@ -77,8 +77,6 @@ def command(
 
             known = beginnings(client, found.sessions)
         if found.incomplete and not as_json:
-            from sessiond.cli.status import index_problem
-
             note(index_problem(client.status().index) or "the index was still being built; list again")
     if as_json:
         print_json(found.plain)

@@ -12,8 +12,7 @@ from sessiond import installation
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters, resolving, tell_unmatched
 from sessiond.cli.output import count, for_people, note, print_json, say
-from sessiond.cli.pages import FoundPages, hits
-from sessiond.cli.status import index_problem
+from sessiond.cli.pages import FoundPages, hits, index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.client.blocking import Sessiond
 

@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sessiond.cli.client import connect
 from sessiond.cli.output import count, note
-from sessiond.cli.pages import sessions
+from sessiond.cli.pages import index_problem, sessions
 from sessiond.client.blocking import Sessiond
+from sessiond.client.types import SessionInfo
 from sessiond.errors import BadFile, InvalidParams, SessionNotFound, Unavailable
 
 _NTH = re.compile(r"@([1-9]\d{0,4})")
@@ -23,16 +25,25 @@ _LEAST = 4
 """So many characters say that the beginning of an id is meant. Shorter ids are typed whole."""
 _FEW = 5
 """So many are named where it is not clear which one is meant."""
+_TRIES = 10
+"""So often is a list asked for that is not whole yet. The daemon takes a second and more for each of them."""
 
 
 def resolved(names: Sequence[str], *, by_beginning: bool = True) -> list[str]:
     """The ids. What names no session comes back as it is, and the command that is given it says so. InvalidParams if several
-    sessions may be meant by one of the names, or if there are fewer than N for @N. Connects only if one of them may be no id.
+    sessions may be meant by one of the names, or if there are fewer than N for @N; Unavailable while the index is being built.
+    Connects only if one of them may be no id. Without `by_beginning` only ids are taken.
     """
-    if all(_nth(named) is None and (not by_beginning or len(named) < _LEAST) for named in names):
+    if not by_beginning:
+        for named in names:
+            if _nth(named) is not None:
+                raise InvalidParams(
+                    f"{named}: what is deleted for good must be named by its id", hint="`sessiond list` shows the ids"
+                )
+    if not by_beginning or all(_nth(named) is None and len(named) < _LEAST for named in names):
         return list(names)
     with connect() as client:
-        return [_resolved(client, named, by_beginning) for named in names]
+        return [_resolved(client, named) for named in names]
 
 
 def _nth(named: str) -> int | None:
@@ -41,20 +52,20 @@ def _nth(named: str) -> int | None:
     return int(found[1]) if (found := _NTH.fullmatch(named)) else None
 
 
-def _resolved(client: Sessiond, named: str, by_beginning: bool) -> str:
+def _resolved(client: Sessiond, named: str) -> str:
     if (nth := _nth(named)) is not None:
-        newest = sessions(client, nth, "-updatedAt", {}).sessions
+        newest = _listed(client, named, nth, {})
         if len(newest) < nth:
             raise InvalidParams(
                 f"{named}: there are only {count(len(newest), 'session')}", hint="`sessiond list` shows them"
             )
         return newest[-1].session_id
-    if not by_beginning or len(named) < _LEAST or _exists(client, named):
+    if len(named) < _LEAST or _exists(client, named):
         return named
     begun = [
         info.session_id
         for archived in ({}, {"archived": True})
-        for info in sessions(client, None, "-updatedAt", archived).sessions
+        for info in _listed(client, named, None, archived)
         if info.session_id.startswith(named)
     ]
     if len(begun) > 1:
@@ -64,6 +75,19 @@ def _resolved(client: Sessiond, named: str, by_beginning: bool) -> str:
         return named
     note(f"{named} is short for {begun[0]}")  # nobody's words go silently to a session that was not meant
     return begun[0]
+
+
+def _listed(client: Sessiond, named: str, limit: int | None, wanted: Mapping[str, Any]) -> list[SessionInfo]:
+    """Return the newest sessions as an index that is whole knows them: one that is being built would name others. Unavailable."""
+    for _ in range(_TRIES):
+        page = sessions(client, limit, "-updatedAt", wanted)
+        if not page.incomplete:
+            return page.sessions
+    problem = index_problem(client.status().index) or "the index is still being built"
+    raise Unavailable(
+        f"which session {named!r} means is not certain now: {problem}",
+        hint="name the session by its whole id, or try again",
+    )
 
 
 def _exists(client: Sessiond, session_id: str) -> bool:

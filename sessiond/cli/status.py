@@ -10,8 +10,9 @@ import click
 from sessiond.cli.client import ask_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, local_time, print_json, say
+from sessiond.cli.pages import index_problem
 from sessiond.client import requests
-from sessiond.client.daemon_types import AgentHostStatus, ConfigStatus, HubStatus, IndexStatus, Status, StoreStatus
+from sessiond.client.daemon_types import AgentHostStatus, ConfigStatus, HubStatus, Status, StoreStatus
 from sessiond.client.requests import Answer
 from sessiond.endpoint import places
 from sessiond.fs.network import unpromised
@@ -89,16 +90,6 @@ def hub_in_brief(hub: HubStatus) -> str:
 def _connections_in_words(status: Status) -> str:
     named = (name if number == 1 else f"{name} ({number})" for name, number in sorted(status.clients.items()))
     return ": ".join(filter(None, (str(status.connections), ", ".join(named))))
-
-
-def index_problem(index: IndexStatus) -> str | None:
-    """Say why searches may not find everything; None if they do."""
-    if index.state == "failing":
-        return f"the index cannot be written ({index.problem}): new messages may be missing"
-    if index.state == "building":
-        read = f" ({index.read:,} of {count(index.found, 'session')} read)" if index.found else ""
-        return f"the index is still being built{read}, so there may be more"
-    return None
 
 
 def _lines(status: Status) -> list[tuple[str, str]]:

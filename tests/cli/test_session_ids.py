@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sessiond.cli import session_ids
 from sessiond.cli.list_table import shortened
+from sessiond.errors import SessionNotFound, Unavailable
+from tests.fakes.answers import Answers
 from tests.shell import Shell, on_terminal
 
 LONG = "claude-code-0f0c1f8e-2222-4333-8444-55555555555"
@@ -66,8 +69,30 @@ def test_what_is_gone_for_good_is_named_in_full(shell: Shell) -> None:
     refused = shell("rm", "--permanent", "seco")
     assert refused.code == 1 and "no session 'seco'" in refused.err
     assert shell("rm", "seco", "--permanent").code == 1
+    for recent in ("@1", "-"):
+        refused = shell("rm", "--permanent", recent)
+        assert refused.code == 1 and "must be named by its id; `sessiond list` shows the ids" in refused.err
     assert shell("show", "second").code == 0
     assert "second is gone" in shell("rm", "second", "--permanent").out
+
+
+@pytest.mark.parametrize("named", ["@1", "-", "job-"])
+def test_an_index_that_is_being_built_names_nobody(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    """It knows only some sessions: whole lists are waited for, and what is not certain in time is refused."""
+    status = {"index": {"state": "building", "read": 3, "found": 7, "problem": None}}
+    other = {"sessions": [{"sessionId": "job-alpha"}], "nextCursor": None, "incomplete": True}
+    meant = {"sessions": [{"sessionId": "job-beta"}], "nextCursor": None}
+    gone = [SessionNotFound("no session")]
+    never = Answers({"session/list": [other], "session/read": gone, "daemon/status": [status]})
+    monkeypatch.setattr(session_ids, "connect", lambda: never.client)
+    with pytest.raises(Unavailable, match=r"still being built \(3 of 7 sessions read\)") as refused:
+        session_ids.resolved([named])
+    assert "whole id" in str(refused.value.hint)
+    late = Answers({"session/list": [other, meant, {**meant, "sessions": []}], "session/read": gone})
+    if named != "job-":
+        late = Answers({"session/list": [other, meant]})
+    monkeypatch.setattr(session_ids, "connect", lambda: late.client)
+    assert session_ids.resolved([named]) == ["job-beta"]
 
 
 def test_ids_of_a_list_are_short_and_taken(shell: Shell) -> None:
