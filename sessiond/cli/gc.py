@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists
-from sessiond.cli.output import count, local_time, print_json, say, table
+from sessiond.cli.options import as_json, check_exists, in_store
+from sessiond.cli.output import count, local_time, note, print_json, say, table
 from sessiond.cli.pages import sessions
 from sessiond.client.blocking import Sessiond
 from sessiond.client.types import SessionInfo
@@ -18,6 +19,12 @@ _SETTLED_DAYS = 1.0
 """A younger empty session may still be wanted."""
 
 
+def _finite(_ctx: click.Context, _param: click.Parameter, given: float | None) -> float | None:
+    if given is not None and not math.isfinite(given):
+        raise click.BadParameter(f"{given} is not a number of days")
+    return given
+
+
 @click.command("gc", short_help="Move empty, old or archived sessions to the trash.")
 @click.option("--empty", is_flag=True, help="Sessions without messages (the default if no other condition is given).")
 @click.option("--archived", is_flag=True, help="Archived sessions.")
@@ -25,10 +32,11 @@ _SETTLED_DAYS = 1.0
     "--older-than",
     "days",
     type=click.FloatRange(0),
+    callback=_finite,
     metavar="DAYS",
     help="Sessions that have not changed for DAYS days.",
 )
-@click.option("--store", help="Only in this store.")
+@in_store("Only in this store.")
 @click.option("-y", "--yes", is_flag=True, help="Do it; without this, only say what would be moved.")
 @as_json
 def command(empty: bool, archived: bool, days: float | None, store: str | None, yes: bool, as_json: bool) -> None:
@@ -43,10 +51,12 @@ def command(empty: bool, archived: bool, days: float | None, store: str | None, 
     if not archived and days is None:
         empty = True
     with connect() as client:
-        found = _found(client, store or None, empty=empty, archived=archived, days=days)
+        found = _found(client, store, empty=empty, archived=archived, days=days)
         if not found:
             check_exists(client, store=store)
-        gone = [info for info in found if _remove(client, info)] if yes else found
+        gone, changed = _removed(client, found) if yes else (found, 0)
+    if changed:
+        note(f"{count(changed, 'session')} changed meanwhile, or was opened, and stayed")
     if as_json:
         print_json({"removed": [info.session_id for info in gone], "dryRun": not yes})
     else:
@@ -73,17 +83,33 @@ def _is_empty(client: Sessiond, info: SessionInfo) -> bool:
         return False
 
 
-def _remove(client: Sessiond, info: SessionInfo) -> bool:
-    """Move it to the trash. False if it is gone already."""
-    try:
-        client.session(info.session_id).delete()
-    except SessionNotFound:
-        return False
-    return True
+def _removed(client: Sessiond, found: list[SessionInfo]) -> tuple[list[SessionInfo], int]:
+    """Move them to the trash, but not what somebody wrote or opened since it was listed. Return what was moved, and how many
+    stayed; what is gone already is neither.
+    """
+    gone, changed = [], 0
+    for info in found:
+        session = client.session(info.session_id)
+        try:
+            now = session.info()
+            if (now.seq, now.message_count, now.attached) != (info.seq, info.message_count, info.attached):
+                changed += 1
+                continue
+            session.delete()
+        except SessionNotFound:
+            continue
+        gone.append(info)
+    return gone, changed
 
 
 def _ago(days: float) -> str:
-    return (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    try:
+        moment = datetime.now(UTC) - timedelta(days=days)
+    except OverflowError:
+        moment = datetime.min  # before the first year nothing was changed either
+    return (
+        moment.replace(tzinfo=None).isoformat(timespec="seconds") + ".000Z"
+    )  # strftime may write fewer digits of a year
 
 
 def _say(gone: list[SessionInfo], *, yes: bool) -> None:

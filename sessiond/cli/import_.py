@@ -11,7 +11,7 @@ import click
 from sessiond.cli import EX_FAILED
 from sessiond.cli.client import connect
 from sessiond.cli.import_report import summary
-from sessiond.cli.options import NamedFile, as_json, filter_of
+from sessiond.cli.options import NamedFile, as_json, filter_of, in_store
 from sessiond.cli.output import count, in_bytes, one_line, print_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("import", short_help="Import your history from other tools.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=NamedFile())
 @click.option("-f", "--format", "form", help="The format, if it cannot be detected: claude-code, codex, aider, ...")
-@click.option("--store", help="Import into this store instead of the default one.")
+@in_store("Import into this store instead of the default one.")
 @click.option("--since", metavar="TIME", help="Only sessions with a message since then (a date, or RFC 3339).")
 @click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
 @click.option(

@@ -12,7 +12,7 @@ from sessiond.client import requests
 
 @click.command("mv", short_help="Move a session to another store and format.")
 @options.session_id
-@click.option("--store", required=True, help="The store to move it to.")
+@options.in_store("The store to move it to.", required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what the other store's own tool would not show.")
 @options.as_json
 def command(session_id: str, store: str, dry_run: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import os
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import Folder, as_json
+from sessiond.cli.options import Folder, as_json, in_store
 from sessiond.cli.output import print_json, say
 from sessiond.cli.paths import label
 from sessiond.client import requests
@@ -19,7 +19,7 @@ from sessiond.client import requests
 @click.option("--name")
 @click.option("--model")
 @click.option("--tag", "tags", multiple=True)
-@click.option("--store", help="Make it in this store instead of the default one.")
+@in_store("Make it in this store instead of the default one.")
 @click.option("--cwd", type=Folder(), help="The folder it is about; by default the current one.")
 @as_json
 def command(

@@ -98,10 +98,21 @@ class NamedFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+def in_store(text: str, **more: Any) -> Callable[[F], F]:
+    """An option `--store` with this help. An empty name, as of a variable that is not set, would mean all stores."""
+
+    def named(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
+        if given == "":
+            raise click.BadParameter("the name of the store is empty; name one, or leave the option out")
+        return given
+
+    return click.option("--store", help=text, callback=named, **more)
+
+
 def filters(command: F) -> F:
     """The filters of `session/list` and `session/search`; `filter_of` turns them into the request's `filter`."""
     options = [
-        click.option("--store", help="Only sessions in this store."),
+        in_store("Only sessions in this store."),
         click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; repeat it to require several."),
         click.option("--model", help="Only sessions with this model."),
         click.option("--tool", help="Only sessions imported from this tool; sessiond: those that were not imported."),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sessiond.cli.client import connect
-from sessiond.cli.options import Folder, NamedFile, as_json, check_exists, filter_of
+from sessiond.cli.options import Folder, NamedFile, as_json, check_exists, filter_of, in_store
 from sessiond.cli.output import for_people, note, one_line, print_json, say
 from sessiond.cli.terminal import Paint, color, colored
 
@@ -21,7 +21,7 @@ _KINDS = ("day", "month", "model", "tool", "project", "session")
 @click.option("--since", metavar="TIME", help="Only messages at or after TIME (RFC 3339, or a date).")
 @click.option("--until", metavar="TIME", help="Only messages before TIME.")
 @click.option("--tool", help="Only sessions of this tool, such as codex; sessiond: those that were not imported.")
-@click.option("--store", help="Only sessions in this store.")
+@in_store("Only sessions in this store.")
 @click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; repeat it to require several.")
 @click.option("--cwd", type=Folder(), help="Only sessions of this folder.")
 @click.option(

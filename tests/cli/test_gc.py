@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+from sessiond.cli import gc
+from tests.fakes.answers import Answers
 from tests.shell import Shell
 
 
@@ -33,3 +39,40 @@ def test_gc_says_then_does(shell: Shell) -> None:
     assert sorted(line.split("\t")[0] for line in shell("list").out.splitlines()) == ["noted", "open"]
     assert shell("restore", "full").code == 0
     assert shell("show", "full").code == 0
+
+
+@pytest.mark.parametrize("changed", [{"seq": 5}, {"messageCount": 1}, {"attached": 1}])
+def test_what_changed_since_it_was_listed_stays(monkeypatch: pytest.MonkeyPatch, changed: dict[str, int]) -> None:
+    """A message that came meanwhile is not thrown away, nor what somebody has just opened. How many stayed is said."""
+    one, other = ({"sessionId": name, "seq": 4, "messageCount": 0, "attached": 0} for name in ("one", "other"))
+    answers = Answers({
+        "session/list": [{"sessions": [one, other], "nextCursor": None}],
+        "session/update": [{"session": {**one, **changed}}, {"session": other}],
+        "session/delete": [{}],
+    })  # fmt: skip
+    monkeypatch.setattr(gc, "connect", lambda: answers.client)
+    done = CliRunner().invoke(gc.command, ["--archived", "--yes", "--json"])
+    assert json.loads(done.stdout) == {"removed": ["other"], "dryRun": False}
+    assert done.stderr == "sessiond: 1 session changed meanwhile, or was opened, and stayed\n"
+    assert [params["sessionId"] for method, params in answers.asked if method == "session/delete"] == ["other"]
+
+
+def test_days_that_are_none_and_too_many(shell: Shell) -> None:
+    """What is not finite is wrong usage; a time before the first year is the beginning of time."""
+    shell("new", "--id", "one", "--name", "One")
+    for days in ("nan", "inf"):
+        done = shell("gc", "--older-than", days)
+        assert (done.code, done.out) == (2, "") and "is not a number of days" in done.err
+    for days in ("400000", "730000", "1000000", "1e10", "1e300"):
+        assert ids(shell("gc", "--older-than", days, "--json")) == [], days
+
+
+def test_an_empty_name_is_not_every_store(shell: Shell) -> None:
+    """As from a variable of a shell that is not set."""
+    shell("new", "--id", "one", "--name", "One")
+    for command in (
+        ("gc", "--older-than", "0", "--yes"), ("list",), ("search", "x"), ("export",), ("stats",), ("new",), ("mv", "one"), ("import", "/"),
+    ):  # fmt: skip
+        done = shell(*command, "--store", "")
+        assert (done.code, done.out) == (2, "") and "the name of the store is empty" in done.err, command
+    assert shell("list").out.startswith("one\t")
