@@ -83,7 +83,10 @@ class Exporter:
             )
         fs = RealFileSystem()
         there = fs.stat(path) if self._overwrite else None
-        if self._overwrite:
+        if there is not None and not there.is_file and not there.is_dir:
+            with open(path, "wb") as file:  # a device or a pipe is written into, as cp does; nothing takes its place
+                file.write(content)
+        elif self._overwrite:
             atomic_write(fs, path, content, there.mode & 0o777 if there is not None else _mode())
         else:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from sessiond.cli import (
 from sessiond.cli import list as listing
 from sessiond.cli import status as daemon_status
 from sessiond.cli.doctor_files import Finding
+from sessiond.cli.export_run import Exporter
 from sessiond.cli.import_follow import _Shown
 from sessiond.cli.pages import sessions
 from sessiond.client.daemon_types import Address, Status
@@ -180,6 +182,22 @@ def test_what_may_be_missing_is_said(monkeypatch: pytest.MonkeyPatch, index: tup
     some = {"hits": [], "total": 0, "nextCursor": None, "incomplete": True}
     done = run(monkeypatch, search, Answers({"session/search": [some], "daemon/status": [status]}), "x")
     assert done.stderr == f"sessiond: {said}\n"
+
+
+def test_a_pipe_is_written_into(tmp_path: Path) -> None:
+    """`export --overwrite` puts no file in the place of a pipe or a device, also where a link leads to it."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    exporter = Exporter(Answers({"daemon/status": [{"stores": []}]}).client, "text", redact=False, overwrite=True)
+    for path in (pipe, link):
+        assert exporter._write(str(path), b"words\n").bytes == 6
+        assert os.read(reader, 100) == b"words\n"
+    os.close(reader)
+    assert pipe.is_fifo() and link.is_symlink()
+    with pytest.raises(IsADirectoryError):
+        exporter._write(str(tmp_path), b"words\n")
 
 
 def test_a_list_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
