@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Raw, field
@@ -46,6 +46,8 @@ class ShownChange(Value, frozen=True, kw_only=True):
     messages: list[dict[str, Any]] = field(default_factory=list)
     message_id: str | None = None
     text: str = ""
+    status: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
     note: Note | None = None
 
 
@@ -64,6 +66,8 @@ class ShownPage(Value, frozen=True, kw_only=True):
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     has_more: bool = False
+    seq: int = 0
+    """Of the session."""
 
 
 ready(SaidPage, ShownChange, OpenedSession, ShownPage)
@@ -77,6 +81,22 @@ def read(session_id: str, since: int, limit: int) -> Request[SaidPage]:
 def read_shown(session_id: str, since: int, limit: int) -> Request[ShownPage]:
     """Request messages with a seq greater than `since`, as the daemon sent them."""
     return Request("session/read", {"sessionId": session_id, "since": since, "limit": limit}, ShownPage)
+
+
+def with_earlier(
+    ask: Callable[[Request[ShownPage]], Answer[ShownPage]], opened: OpenedSession, last: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the newest `last` messages, also those that did not fit into what was opened, and whether there are older ones."""
+    pages, count, more = [opened.messages], len(opened.messages), opened.has_more
+    before = opened.session.seq + 1
+    while more and count < last:
+        before = pages[-1][0]["seq"] if pages[-1] else before
+        params = {"sessionId": opened.session.session_id, "before": before, "limit": min(PAGE, last - count)}
+        page = ask(Request("session/read", params, ShownPage)).value
+        pages.append(page.messages)
+        count += len(page.messages)
+        more = page.has_more and bool(page.messages)
+    return [message for page in reversed(pages) for message in page], more
 
 
 def open_(session_id: str, **which: int) -> Request[OpenedSession]:

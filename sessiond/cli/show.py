@@ -10,7 +10,7 @@ from sessiond.cli import options
 from sessiond.cli.client import connect
 from sessiond.cli.message_view import view
 from sessiond.cli.output import clean, count, for_people, print_json
-from sessiond.cli.pages import OpenedSession, open_, read_shown
+from sessiond.cli.pages import OpenedSession, open_, read_shown, with_earlier
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.cli.way import way_of
 
@@ -35,7 +35,7 @@ def command(
     with connect() as client:
         if first is None or last == 0:
             answer = client.answer(open_(session_id, last=last))
-            messages, more = answer.value.messages, answer.value.has_more
+            messages, more = with_earlier(client.answer, answer.value, last)
         else:
             page = client.answer(read_shown(session_id, first - 1, last))
             messages, more = page.value.messages, page.value.has_more
@@ -44,7 +44,7 @@ def command(
                 return
             answer = client.answer(open_(session_id, last=0))
         if as_json:
-            print_json(answer.plain)
+            print_json({**answer.plain, "messages": messages, "hasMore": more} if first is None else answer.plain)
             return
         way = way_of(client, answer.value.session)
     with pager(not no_pager) as out:

@@ -106,6 +106,30 @@ def test_show_tells_what_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert "warning: /a:3: m\nwarning: /b: n\n" in run(monkeypatch, show, answers, "s").output
 
 
+def test_show_gets_as_many_messages_as_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that do not fit into the first page, so that the way to older messages leads there."""
+
+    def page(*seqs: int, more: bool) -> dict[str, Any]:
+        return {"messages": [{"seq": n, "role": "user", "content": f"said {n}"} for n in seqs], "hasMore": more}
+
+    info = {"sessionId": "s", "seq": 9, "messageCount": 6, "path": "/a"}
+
+    def answers() -> Answers:
+        opened = [{"session": info, **page(5, 6, more=True)}]
+        return Answers({"session/open": opened, "session/read": [page(3, 4, more=True), page(2, more=True)]})
+
+    asked = answers()
+    done = run(monkeypatch, show, asked, "s", "--last", "5")
+    assert re.findall("said .", done.output) == [f"said {n}" for n in range(2, 7)]
+    assert "… for older messages: sessiond show s --last 6\n" in done.output
+    assert [(one["before"], one["limit"]) for method, one in asked.asked if method == "session/read"] == [
+        (5, 3),
+        (3, 1),
+    ]
+    told = json.loads(run(monkeypatch, show, answers(), "s", "--last", "5", "--json").output)
+    assert ([one["seq"] for one in told["messages"]], told["hasMore"]) == ([2, 3, 4, 5, 6], True)
+
+
 def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """How much was copied, and on standard error what was not as it should be."""
     told = {"files": 2, "bytes": 1234, "warnings": [{"path": "/a", "message": "torn"}]}
