@@ -11,14 +11,15 @@ import msgspec
 from sessiond.cli import options
 from sessiond.cli.activity import in_words
 from sessiond.cli.client import Single, connect_once
-from sessiond.cli.output import clean, content_text, message_text, one_line, print_json, say
-from sessiond.cli.pages import ShownChange, open_
+from sessiond.cli.output import BRIEF, clean, content_text, message_text, one_line, parts_of, print_json, say
+from sessiond.cli.pages import PAGE, ShownChange, open_, read_shown, with_earlier
 from sessiond.cli.streams import must_be_read
 from sessiond.client.requests import plain, read_notice, strange
 from sessiond.ready import ready
 
 ready(ShownChange)
 _AGAIN_S = 0.05
+_OF_MESSAGES = ("appended", "extended", "finished")
 
 
 @click.command("tail", short_help="Follow a session until interrupted.")
@@ -53,6 +54,8 @@ class _Follower:
         """The seq of the last change that was shown; None before the session was opened."""
         self.in_stream: str | None = None
         """The message whose text is being printed as it arrives; its line has not ended yet."""
+        self.read_to = 0
+        """Messages have been read as they were at this seq: changes of messages up to there say nothing new."""
 
     def follow(self, connection: Single, last: int) -> None:
         """Until the connection ends (ConnectionError), or the session must be opened again."""
@@ -65,7 +68,7 @@ class _Follower:
                 continue
             if told.method == "session/changed":
                 for change in notice.changes:
-                    self.show(plain(change))
+                    self._show_news(plain(change))
             elif told.method == "session/activityChanged" and not self.as_json:
                 self._end_stream()
                 say(one_line(f"── {in_words(notice.activity)}", 200))
@@ -79,13 +82,28 @@ class _Follower:
     def _open(self, connection: Single, last: int) -> None:
         which = {"last": last} if self.since is None else {"since": self.since}
         opened = connection.ask(open_(self.session_id, **which)).value
-        if opened.changes is None:
-            changes = [{"kind": "appended", "seq": one["seq"], "messages": [one]} for one in opened.messages]
+        if opened.changes is not None:
+            for change in opened.changes:
+                self.show(plain(change))
+        elif self.since is None:
+            self._show_all(with_earlier(connection.ask, opened, last)[0])
         else:
-            changes = [plain(change) for change in opened.changes]
-        for change in changes:
-            self.show(change)
+            self._show_all(opened.messages)
+            more = opened.has_more
+            while more:
+                page = connection.ask(read_shown(self.session_id, self.since, PAGE)).value
+                self._show_all(page.messages)
+                self.read_to, more = page.seq, page.has_more and bool(page.messages)
         self.since = max(self.since or 0, opened.session.seq)
+
+    def _show_all(self, messages: list[dict[str, Any]]) -> None:
+        for one in messages:
+            self.show({"kind": "appended", "seq": one["seq"], "messages": [one]})
+
+    def _show_news(self, sent: dict[str, Any]) -> None:
+        """Show a change, unless the pages that were read since have it already."""
+        if sent.get("seq", 0) > self.read_to or sent.get("kind") not in _OF_MESSAGES:
+            self.show(sent)
 
     def show(self, sent: dict[str, Any]) -> None:
         """`sent`: the change as the daemon sent it."""
@@ -95,8 +113,8 @@ class _Follower:
             print_json(sent)
         elif change.kind == "extended" and change.message_id is not None:
             self._stream(change.message_id, change.text)
-        elif change.kind == "finished" and self.in_stream == change.message_id:
-            self._end_stream()
+        elif change.kind == "finished":
+            self._finish(change)
         else:
             self._end_stream()
             for message in change.messages if change.kind == "appended" else ():
@@ -121,6 +139,17 @@ class _Follower:
             self.in_stream = message_id
         print(clean(text), end="", flush=True)
 
+    def _finish(self, change: ShownChange) -> None:
+        """Show what a reply did besides its text, and how it ended if that is not well."""
+        calls = parts_of({"toolCalls": change.tool_calls}).calls
+        ended = change.status not in (None, "done", "streaming")
+        if self.in_stream == change.message_id or calls or ended:
+            self._end_stream()
+        for call in calls:
+            say(one_line(call, BRIEF))
+        if ended:
+            say(f"── {change.status}")
+
     def _end_stream(self) -> None:
         if self.in_stream is not None:
             self.in_stream = None
@@ -131,5 +160,5 @@ def _say(change: ShownChange) -> None:
     if change.kind == "note":
         heading, content = ("", "") if change.note is None else (change.note.heading, change.note.content)
         say(one_line(f"── note: {heading}: {content}", 200))
-    elif change.kind not in ("appended", "state", "finished"):
+    elif change.kind not in ("appended", "state"):
         say(f"── {change.kind}")

@@ -101,6 +101,49 @@ def test_after_a_restart_only_what_is_new_is_shown(capsys: pytest.CaptureFixture
     assert follower.since == 5
 
 
+def test_a_reply_ends_with_its_calls_and_how_it_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `show` has them, also of one that said nothing before."""
+    calls = [{"id": "c", "name": "bash", "arguments": {"command": "rm -r build"}}]
+    told = {"seq": 2, "role": "assistant", "status": "streaming", "content": ""}
+    finished = {"kind": "finished", "messageId": "r", "toolCalls": calls}
+    follow([
+        changed({"kind": "appended", "seq": 2, "messages": [{**told, "id": "r"}]}),
+        changed({"kind": "extended", "seq": 3, "messageId": "r", "text": "Look"}, {**finished, "seq": 4, "status": "error"}),
+        changed({"kind": "appended", "seq": 5, "messages": [{**told, "id": "r", "seq": 5}]}, {**finished, "seq": 6, "status": "done"}),
+    ])  # fmt: skip
+    call, heading = '→ bash {"command": "rm -r build"}', "── assistant #{} [streaming]\n".format
+    shown = capsys.readouterr().out
+    assert shown == f"── user #1\nbefore\n{heading(2)}Look\n{call}\n── error\n{heading(5)}{call}\n"
+
+
+def test_all_of_many_messages_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where they do not fit into one page, those to begin with and those that came meanwhile; nothing twice."""
+
+    def page(*seqs: int, more: bool, **rest: Any) -> dict[str, Any]:
+        said = [{"seq": seq, "role": "user", "content": f"said {seq}"} for seq in seqs]
+        return {"messages": said, "hasMore": more, **rest}
+
+    opened = [page(4, 5, more=True, session={"sessionId": "s", "seq": 5})]
+    opened.append(page(6, 7, more=True, session={"sessionId": "s", "seq": 9}, changes=None))
+    read = [page(2, 3, more=True), page(8, more=True, seq=9), page(9, 10, more=False, seq=10)]
+    told = [
+        changed({"kind": "appended", "seq": 10, "messages": page(10, more=False)["messages"]}),
+        changed({"kind": "appended", "seq": 11, "messages": page(11, more=False)["messages"]}),
+    ]
+    client: Any = Answers({"session/open": opened, "session/read": read}, told)
+    follower = _Follower("s", False)
+    follower._open(client, 4)
+    with pytest.raises(ConnectionError):
+        follower.follow(client, 4)
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("said")] == [
+        f"said {seq}" for seq in range(2, 12)
+    ]
+    assert follower.since == 11
+    assert [(params.get("before"), params.get("since")) for method, params in client.asked if method == "session/read"] == [
+        (4, None), (None, 7), (None, 8),
+    ]  # fmt: skip
+
+
 def test_a_session_that_is_deleted_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     """With the way to have it back."""
     client: Any = Answers({"session/open": [OPENED]}, [("session/deleted", {"sessionId": "s"})])
