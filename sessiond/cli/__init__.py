@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     from sessiond.cli.group import cli
 
     try:
-        result = cli.main(args=list(arguments), prog_name=APP, standalone_mode=False)
+        result = cli.main(args=[*arguments], prog_name=APP, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         return done.exit_code

@@ -43,8 +43,9 @@ def on(tools: tuple[str, ...], paths: tuple[str, ...], as_json: bool) -> None:
 
     With --path, only those places of the TOOL: another profile, a container's home, a folder of Windows.
     """
+    add = _places(tools, paths) or tools or [_ALL]
     with connect() as client:
-        answer = client.answer(requests.follow(add=_places(tools, paths) or tools or [_ALL]))
+        answer = client.answer(requests.follow(add=add))
         if not paths and (more := _only_here(answer.value)):
             answer = client.answer(requests.follow(add=more))
     _show(answer, as_json=as_json)
@@ -80,6 +81,8 @@ def _places(tools: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
         return []
     if len(tools) != 1:
         raise click.UsageError("--path belongs to one tool: name it")
+    if "" in paths:
+        raise click.UsageError("--path is empty: name a folder or a file (. is the current folder)")
     return [f"{tools[0]}:{os.path.abspath(os.path.expanduser(one))}" for one in paths]
 
 

@@ -13,7 +13,7 @@ from sessiond.client import requests
 @click.command("fork", short_help="Copy a session, to continue it another way.")
 @options.session_id
 @click.option(
-    "--at", "at_seq", type=click.IntRange(0), metavar="SEQ", help="Copy up to this seq; by default the newest."
+    "--at", "at_seq", type=options.Count(0), metavar="SEQ", help="Copy up to this seq; by default the newest."
 )
 @click.option("--name", help="The copy's name.")
 @options.as_json

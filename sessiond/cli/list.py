@@ -8,7 +8,7 @@ import click
 
 from sessiond.cli.activity import in_short
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists, filter_of, filters, tell_unmatched
+from sessiond.cli.options import Count, as_json, check_exists, filter_of, filters, tell_unmatched
 from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
 from sessiond.cli.pages import index_problem, sessions
 from sessiond.cli.terminal import Paint, colored, paging
@@ -38,7 +38,7 @@ def _sort(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
     help="updated, created, messages or name; put - in front for descending.",
 )  # fmt: skip
 @click.option("-r", "--reverse", is_flag=True, help="Reverse the order.")
-@click.option("-n", "--limit", type=click.IntRange(1), help=f"How many at most (default {_FEW}).")
+@click.option("-n", "--limit", type=Count(1), help=f"How many at most (default {_FEW}).")
 @click.option("--all", "everything", is_flag=True, help="Show all of them.")
 @paging
 @as_json

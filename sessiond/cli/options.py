@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_MOST = 2**53 - 1
+"""Every reader of JSON has it as it is."""
+
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else on standard output."
 )
@@ -96,6 +99,19 @@ class NamedFile(click.Path):
                 ctx,
             )
         return super().convert(value, param, ctx)
+
+
+class Count(click.IntRange):
+    """A number of at least `least`, and not more than a request can carry."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__(least)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number > _MOST:
+            self.fail(f"{number} is too large; the largest number is {_MOST}", param, ctx)
+        return number
 
 
 def in_store(text: str, **more: Any) -> Callable[[F], F]:

@@ -36,8 +36,8 @@ def _tools(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[Com
 @click.command("resume", short_help="Go on with a session in another tool.")
 @click.argument("session_id", metavar="[ID]", required=False, shell_complete=options.sessions)
 @click.option("--in", "tool", type=click.Choice(TOOLS), shell_complete=_tools, help="The tool that goes on with it.")
-@click.option("--at", type=click.IntRange(1), metavar="SEQ", help="Copy only what was said up to this seq.")
-@click.option("--last", type=click.IntRange(1), metavar="N", help="Copy only the last N messages.")
+@click.option("--at", type=options.Count(1), metavar="SEQ", help="Copy only what was said up to this seq.")
+@click.option("--last", type=options.Count(1), metavar="N", help="Copy only the last N messages.")
 @click.option("--no-tools", is_flag=True, help="Copy texts only, without calls of tools and their results.")
 @click.option(
     "--cwd", type=click.Path(readable=False), metavar="DIR", help="The folder to work in, if not the session's own."

@@ -10,7 +10,7 @@ import click
 
 from sessiond import installation
 from sessiond.cli.client import connect
-from sessiond.cli.options import as_json, check_exists, filter_of, filters, resolving, tell_unmatched
+from sessiond.cli.options import Count, as_json, check_exists, filter_of, filters, resolving, tell_unmatched
 from sessiond.cli.output import count, for_people, note, print_json, say
 from sessiond.cli.pages import FoundPages, hits, index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
@@ -82,7 +82,7 @@ The exit code says whether anything was found: 0 if so, 1 if not. With --json it
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(1),
+    type=Count(1),
     metavar="N",
     help=f"How many hits at most (default {_HITS}); with -l and -c how many sessions (default all).",
 )
@@ -131,7 +131,7 @@ def command(
         if not found.hits:
             check_exists(client, store=given["store"], session_id=session_id)
             explained = tell_unmatched(client, filter_of(**given)) or explained
-        if as_json:
+        if as_json and not shown["quiet"]:
             print_json(found.plain)
             return 0
         if not shown["quiet"]:

@@ -17,9 +17,9 @@ from sessiond.cli.way import way_of
 
 @click.command("show", short_help="Show a session and its newest messages.")
 @options.session_id
-@click.option("-n", "--last", type=click.IntRange(0), default=50, show_default=True, help="How many messages.")
+@click.option("-n", "--last", type=options.Count(0), default=50, show_default=True, help="How many messages.")
 @click.option(
-    "--from", "first", type=click.IntRange(1), metavar="SEQ",
+    "--from", "first", type=options.Count(1), metavar="SEQ",
     help="The messages from #SEQ on, instead of the newest. A search prints these numbers.",
 )  # fmt: skip
 @click.option("--full", is_flag=True, help="On a terminal: show thinking, calls and outputs of tools whole.")

@@ -25,7 +25,7 @@ _OF_MESSAGES = ("appended", "extended", "finished")
 @click.command("tail", short_help="Follow a session until interrupted.")
 @options.session_id
 @click.option(
-    "-n", "--last", type=click.IntRange(0), default=10, show_default=True, help="How many messages to begin with."
+    "-n", "--last", type=options.Count(0), default=10, show_default=True, help="How many messages to begin with."
 )
 @options.as_json
 def command(session_id: str, last: int, as_json: bool) -> None:

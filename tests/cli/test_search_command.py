@@ -109,6 +109,9 @@ def test_sessions_counts_and_quiet(talk: Shell) -> None:
     assert talk("search", "-c", "needle").out == "hay\t2\n"
     done = talk("search", "-q", "needle")
     assert (done.code, done.out) == (0, "")
+    for words, code in (("needle", 0), ("absent", 1)):
+        quiet = talk("search", "-q", "--json", words)
+        assert (quiet.code, quiet.out, quiet.err) == (code, "", "")
 
 
 def test_exit_codes(talk: Shell) -> None:

@@ -21,9 +21,11 @@ from sessiond.cli import (
     doctor,
     follow,
     listen,
+    main,
     mv,
     repair_config,
     repl,
+    rm,
     search,
     session_ids,
     show,
@@ -39,7 +41,7 @@ from sessiond.cli.import_follow import _Shown
 from sessiond.cli.pages import sessions
 from sessiond.client.daemon_types import Address, Status
 from sessiond.client.wire import Incoming
-from sessiond.errors import AlreadyExists, ConfigError, Conflict, DaemonUnreachable, InvalidParams
+from sessiond.errors import AlreadyExists, ConfigError, Conflict, DaemonUnreachable, InvalidParams, SessionNotFound
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
 from tests.shell import Shell
@@ -104,6 +106,33 @@ def test_show_tells_what_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> N
     info = {"sessionId": "s", "messageCount": 0, "path": "/a"}
     answers = Answers({"session/open": [{"session": info, "messages": [], "warnings": warnings}]})
     assert "warning: /a:3: m\nwarning: /b: n\n" in run(monkeypatch, show, answers, "s").output
+
+
+def test_rm_goes_on_after_one_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `export` does: the document has what was deleted, and standard error says what was not."""
+    gone = SessionNotFound("no session 'b'")
+    monkeypatch.setattr(rm, "connect", lambda: Answers({"session/delete": [{}, gone, {}]}).client)
+    assert main(["rm", "--json", "a", "b", "c"]) == 1
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"deleted": ["a", "c"]}
+    assert said.err == "sessiond: b: no session 'b'\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["show s -n", "show s --from", "tail s -n", "list -n", "search x -n", "fork s --at"]
+)
+def test_numbers_that_no_request_can_carry(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "99999999999999999999999"]) == 2
+    assert "is too large; the largest number is 9007199254740991" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["on", "off"])
+def test_an_empty_path_is_not_followed(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As from a variable of a shell that is not set: it would be the whole current folder."""
+    assert main(["follow", what, "codex", "--path", ""]) == 2
+    assert "--path is empty" in capsys.readouterr().err
 
 
 def test_show_gets_as_many_messages_as_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
