@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from sessiond.backups.manifest import CONFIG, DATA
 from sessiond.fs import FileSystem, Stat
 from sessiond.limits import MIB
 
@@ -52,10 +53,11 @@ class BackupTree:
         return sum(copy.bytes for copy in self.copies.values())
 
     def begin(self) -> None:
-        """Create an empty tree. Leftovers of our earlier ones after a crash are removed."""
+        """Create a tree without files. Leftovers of our earlier ones after a crash are removed."""
         self.abandon()
-        self._fs.make_dirs(self._root)
-        self._folders.add(self._root)
+        for folder in (self._root, *(posixpath.join(self._root, name) for name in (DATA, CONFIG))):
+            self._fs.make_dirs(folder)  # also where nothing will be in it: both are copied when a backup is put back
+            self._folders.add(folder)
 
     def copy(self, source: str, name: str, size: int | None = None) -> bool:
         """Copy a file, or its first `size` bytes, unless the tree has this version of it. False: it is gone, and its copy is

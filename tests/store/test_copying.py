@@ -48,6 +48,12 @@ def tree(fs: Meddled, tmp_path: Path) -> BackupTree:
     return made
 
 
+def test_both_folders_of_a_home_are_there(tree: BackupTree, tmp_path: Path) -> None:
+    """Without a config.toml there is a folder for it all the same: docs/backup.md copies both."""
+    tree.finish()
+    assert (tmp_path / "copy" / "data").is_dir() and (tmp_path / "copy" / "config").is_dir()
+
+
 def test_a_file_longer_than_a_part(tree: BackupTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is copied a part at a time; only its beginning where that was asked for; an empty one is a file too."""
     monkeypatch.setattr(copying, "_CHUNK_BYTES", 10)
