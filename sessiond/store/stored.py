@@ -438,7 +438,11 @@ class StoredSession(OfThisMachine):
             session: Session
             session, files, reason, was_id = await around.run(trash.get, self.local_id)
             if await self.exists():
-                raise AlreadyExists(f"the session {self.local_id!r} already exists", hint="rename or delete it first")
+                aside = id_in_trash(self.local_id, session.seq)
+                raise AlreadyExists(
+                    f"the session {self.local_id!r} already exists",
+                    hint=f"delete it first: what is in the trash now is {aside!r} then, and is restored by that name",
+                )
             if files and self.local_id == was_id:
                 await around.run(around.files.put_back, self.local_id, files)
             else:

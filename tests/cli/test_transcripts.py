@@ -124,6 +124,32 @@ def test_housekeeping(shell: Shell) -> None:
     )
 
 
+def test_what_is_in_the_trash_under_an_id_that_is_taken(shell: Shell) -> None:
+    """It is said under which id it can be restored, and it can."""
+    follow(
+        shell,
+        """
+        $ sessiond new --id one
+        one
+        $ sessiond append one "the earlier words"
+        one #1
+        $ sessiond rm one
+        one is in the trash; sessiond restore one
+        $ sessiond new --id one
+        one
+        $ sessiond append one "the later words"
+        one #1
+        $ sessiond restore one
+        sessiond: the session 'one' already exists; delete it first: what is in the trash now is 'one.was-1' then, and is restored by that name
+        [1]
+        $ sessiond rm one
+        one is in the trash; sessiond restore one
+        $ sessiond restore one.was-1
+        one.was-1 is back, with 1 message
+        """,
+    )
+
+
 def test_what_is_wrong_is_one_line(shell: Shell) -> None:
     """A wrong command is exit code 2, a failed request 1, each with one line that says what to do."""
     follow(
