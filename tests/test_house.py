@@ -181,6 +181,7 @@ DOORS = {
     "sessiond/acp/joined.py",
     # Spools are the recorder's own files: the daemon does not know them.
     "sessiond/acp/recorder.py",
+    "sessiond/acp/spool.py",
     "sessiond/acp/start.py",
     # A copy of somebody's database in the temporary folder, which goes when it was read.
     "sessiond/importers/database.py",
