@@ -244,11 +244,8 @@ class Deliverer:
     async def _know(self, session: AsyncSession, step: Learned) -> None:
         fields: dict[str, Any] = {}
         if step.name is not None and not (step.weak and step.key in self._named):
-            if (await session.info()).name in (
-                None,
-                "",
-                self._given_names.get(step.key),
-            ):  # otherwise a person named it
+            ours = (None, "", self._given_names.get(step.key))
+            if (await session.info()).name in ours:  # otherwise a person named it
                 fields["name"] = self._given_names[step.key] = step.name
             self._named.add(step.key)
         if step.model is not None:

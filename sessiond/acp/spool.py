@@ -95,7 +95,7 @@ class MadeSessions:
         self._ids: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as file:
             for line in file:
-                with contextlib.suppress(ValueError):  # a kill cut the last one off
+                with contextlib.suppress(ValueError):  # a kill cut it off
                     key, session_id = json.loads(line)
                     self._ids[key] = session_id
 
@@ -107,7 +107,7 @@ class MadeSessions:
         if self._ids.get(key) != session_id:
             self._ids[key] = session_id
             with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb") as file:
-                file.write(json.dumps([key, session_id]).encode() + b"\n")
+                file.write(b"\n" + json.dumps([key, session_id]).encode())  # the line before may be cut off
 
     def remove(self) -> None:
         """The spool is about to go. OSError."""

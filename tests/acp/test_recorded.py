@@ -231,15 +231,22 @@ def test_a_recorder_that_is_killed_is_started_again(shell: Shell) -> None:
     assert _replies(shell) == _LONG
 
 
-@pytest.mark.parametrize("permanent", [False, True], ids=["to the trash", "for good"])
-def test_a_session_that_was_removed_stays_so(shell: Shell, permanent: bool) -> None:
-    """The spool has all that it said, and is read again from its beginning when its recorder is killed."""
+def _after_a_turn(shell: Shell) -> tuple[Editor, str]:
+    """An editor whose first prompt and its reply are recorded, and the id of that session."""
     editor = Editor(shell)
     editor.begin()
     editor.until(editor.prompt("first"))
     with shell.client() as client:
         wait_until(lambda: [info.message_count for info in client.sessions()] == [2])
-        [one] = [info.session_id for info in client.sessions()]
+        [info] = client.sessions()
+    return editor, info.session_id
+
+
+@pytest.mark.parametrize("permanent", [False, True], ids=["to the trash", "for good"])
+def test_a_session_that_was_removed_stays_so(shell: Shell, permanent: bool) -> None:
+    """The spool has all that it said, and is read again from its beginning when its recorder is killed."""
+    editor, one = _after_a_turn(shell)
+    with shell.client() as client:
         client.session(one).delete(permanent=permanent)
     wait_until(lambda: len(_recorders(shell)) == 1)
     os.kill(_recorders(shell)[0], signal.SIGKILL)
@@ -255,12 +262,8 @@ def test_a_session_that_was_moved_goes_on_where_it_is(shell: Shell) -> None:
     """Whether its recorder lives on or another one reads the spool again."""
     (shell.path / "other").mkdir()
     shell.write_config(f'[stores.other]\npath = "{shell.path / "other"}"\nformat = "jsonl"\n')
-    editor = Editor(shell)
-    editor.begin()
-    editor.until(editor.prompt("first"))
+    editor, one = _after_a_turn(shell)
     with shell.client() as client:
-        wait_until(lambda: [info.message_count for info in client.sessions()] == [2])
-        [one] = [info.session_id for info in client.sessions()]
         client.session(one).move("other")
         editor.until(editor.prompt("second"))
         wait_until(lambda: len(client.session(f"other/{one}").messages()) == 4)
