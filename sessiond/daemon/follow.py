@@ -26,7 +26,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -94,8 +94,10 @@ class Importing(Protocol):
     def read_to(self, path: str) -> int | None:
         """Return how many bytes of the file need not be read again; None if that is not counted in bytes, as of a database."""
 
-    async def compare(self, seconds: float) -> list[str]:
-        """Compare what was read of files that go on with what is there now, for that long: those that were changed in place."""
+    async def compare(self, seconds: float, covers: Callable[[str], bool]) -> list[str]:
+        """Compare what was read of files that go on with what is there now, for that long. Return those that are to be read again and
+        that `covers` says are wanted.
+        """
 
     async def gone(self, paths: Sequence[str]) -> None:
         """Record that these files were removed."""
@@ -227,7 +229,10 @@ class Follower:
             try:
                 for _ in range(round(_LOOK_S / _POLL_S)):
                     await self._poll()
-                    self._note_changed(await self._importing.compare(_COMPARING_SHARE * _POLL_S))
+                    share = _COMPARING_SHARE * _POLL_S
+                    self._note_changed(
+                        await self._importing.compare(share, lambda path: self._place_of(path) is not None)
+                    )
                     await asyncio.sleep(_POLL_S)
                 await self._settle()
                 await self._compare()

@@ -112,19 +112,21 @@ class FollowedSources:
         """Return how many bytes of the file need not be read again; None for a database that is read where it is."""
         return None if path in self._sources.rows else self._sources.kept.read_to(path)
 
-    async def compare(self, seconds: float) -> list[str]:
-        """Compare what was read of files that go on with what is there now, for that long: those that were changed in place. Also those
-        of which a session came back from the trash.
+    async def compare(self, seconds: float, covers: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """Compare what was read of files that go on with what is there now, for that long. Return those that are to be read again,
+        because they were changed in place or a session of theirs came back from the trash. `covers`: whether this follower wants a
+        file; what others want is left to them.
         """
         changed: list[str] = []
         if self._sources.kept.unchecked:
             changed = await FOLLOWING.run(self._sources.kept.compare, seconds)
         for path in changed:
             self._sources.kept.take(path)
-        changed += [*self._sources.rows_due(), *self._sources.take_back()]
+        changed += self._sources.rows_due()
         for path in changed:
             self._sources.forget_mark(path)
-        return changed
+        self._sources.due.update(changed)
+        return self._sources.take_due(covers)
 
     def _note_doubts(self, path: str, result: ImportResult) -> None:
         for one in result.report or []:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -57,7 +57,8 @@ class Sources:
         self._ledger = ledger
         self._known: dict[str, _Known] = {}
         self._loaded = False
-        self._back: set[str] = set()
+        self.due: set[str] = set()
+        """Files that somebody who follows them should read again, although no write of theirs was told."""
         self.kept = KeptSources()
         self.rows: dict[str, RowsRead] = {}
         """Of databases whose sessions are all here: what tells which of them have changed."""
@@ -166,12 +167,13 @@ class Sources:
         """A session of the file is here again, and lacks what the file said meanwhile: the file is to be read, now or by the next daemon."""
         self.forget_mark(path)
         self._ledger.read_to_end(self._store.name, path, tool, "")
-        self._back.add(path)
+        self.due.add(path)
 
-    def take_back(self) -> list[str]:
-        """Return the files of which sessions came back since this was last asked."""
-        back, self._back = self._back, set()
-        return sorted(back)
+    def take_due(self, covers: Callable[[str], bool]) -> list[str]:
+        """Take those of `due` that a follower covers, and leave the others to other followers."""
+        taken = {path for path in self.due if covers(path)}
+        self.due -= taken
+        return sorted(taken)
 
     def paths(self, without: str) -> list[str]:
         """The files that sessions came from, but for those with the mark `without`."""

@@ -68,7 +68,7 @@ class Importing:
     def read_to(self, path: str) -> int | None:
         return None if os.path.basename(path).startswith("database") else 1
 
-    async def compare(self, seconds: float) -> list[str]:
+    async def compare(self, seconds: float, covers: object) -> list[str]:
         changed, self.changed = self.changed, []
         return changed
 

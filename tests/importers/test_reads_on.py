@@ -93,6 +93,18 @@ async def same(one: Following, other: Following) -> None:
             assert found[wire_id][fmt].split("\n") == text.split("\n"), (wire_id, fmt)
 
 
+async def test_what_is_to_be_read_again_is_left_to_the_one_who_follows_it(tmp_path: Path) -> None:
+    """Several followers of a store share what is known of its sources."""
+    following = await Following(tmp_path, "claude-code").start()
+    transfer, store = following.served.service.transfer, following.served.service.stores["default"]
+    other = await transfer.followed(store, "2026-01-01T00:00:00Z")
+    transfer._sources["default"].came_back("/theirs/a.jsonl", "codex")
+    assert await following.sources.compare(0.0, lambda path: path.startswith("/mine/")) == []
+    assert await other.compare(0.0, lambda path: path.startswith("/theirs/")) == ["/theirs/a.jsonl"]
+    assert await other.compare(0.0, lambda _: True) == []
+    await following.served.close()
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("tool", ["claude-code", "codex", "pi"])
 async def test_real_files(tmp_path: Path, tool: str) -> None:

@@ -3091,7 +3091,7 @@ MUTATIONS = [
     Planted(
         "an agent's title takes the place of a person's name",
         "acp/deliver.py::Deliverer._know",
-        "(await session.info()).name in (None, '', self._given_names.get(step.key))",
+        "(await session.info()).name in ours",
         "True",
         ("tests/acp/test_recorded.py", "-k", "person_gave"),
     ),
@@ -3122,6 +3122,13 @@ MUTATIONS = [
         "await asyncio.shield(oldest)",
         "await oldest",
         ("tests/client/test_client_asyncio.py", "-k", "cancelled_while_it_flushes"),
+    ),
+    Planted(
+        "a follower takes away what another one has to read again",
+        "service/sources.py::Sources.take_due",
+        "if covers(path)",
+        "if True",
+        ("tests/importers/test_reads_on.py", "-k", "left_to_the_one"),
     ),
     Planted(
         "who follows a file by another name is not told of it",
