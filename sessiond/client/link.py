@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-A link has one connection or none. A call takes its turn, so the connection is its alone until its response has come, and
-connects first if there is none:
+A link has at most one connection. Calls take turns: each has the connection to itself until its response arrives, and opens one
+if needed:
 
     the response comes              the connection stays
     the connection ends             another one is made, and the request is sent again, if that does no harm (`Request.again`):

@@ -109,7 +109,7 @@ class Listener:
             self._coming.discard(peer)
 
     def _refusal(self) -> bytes | None:
-        """Say why there is no room for another peer; None if there is room."""
+        """Return why another peer cannot be accepted, or None if it can."""
         return self._acceptor.refusal(self._trusted, len(self._coming))
 
     def _make_channel(self, peer: socket.socket) -> StreamChannel:

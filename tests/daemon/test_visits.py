@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_read_is_told(home: Home, tmp_path: Path) -> None:
         ({"places": [{"path": "/nowhere at all"}]}, "does not exist"),
         ({"places": [{"path": "here"}]}, "not an absolute path"),
         ({"places": [{"path": "/", "format": "codx"}]}, "codx"),
-        ({"places": [{"path": "/"}], "store": "nowhere"}, "there is no store"),
+        ({"places": [{"path": "/"}], "store": "nowhere"}, "store 'nowhere'"),
         ({"places": [{"path": "/"}], "since": "yesterday"}, "RFC 3339"),
     ],
 )
