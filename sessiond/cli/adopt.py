@@ -8,9 +8,10 @@ import click
 
 from sessiond.cli.client import connect
 from sessiond.cli.options import NamedFile, as_json
-from sessiond.cli.output import count, print_json, say
+from sessiond.cli.output import print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.client import requests
+from sessiond.words import count
 
 
 @click.command("adopt", short_help="Make another tool's session folder a store, in place.")

@@ -15,13 +15,14 @@ from sessiond.cli import EX_FAILED
 from sessiond.cli import backup_sealed as sealed
 from sessiond.cli.client import connect
 from sessiond.cli.options import NamedFile, as_json
-from sessiond.cli.output import clean, count, print_json, say
+from sessiond.cli.output import clean, print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.client import requests
 from sessiond.client.blocking import Sessiond
 from sessiond.client.daemon_types import BackedUp
 from sessiond.client.requests import Answer
 from sessiond.client.types import Progress
+from sessiond.words import count
 
 Report = Callable[[Progress], None]
 

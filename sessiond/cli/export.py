@@ -12,11 +12,12 @@ import click
 
 from sessiond.cli import EX_FAILED, options
 from sessiond.cli.client import connect
-from sessiond.cli.output import ENDED, clean, count, one_line, print_json, reason, say
+from sessiond.cli.output import ENDED, clean, one_line, print_json, reason, say
 from sessiond.client.blocking import Sessiond
 from sessiond.client.failures import AnswerLost
 from sessiond.client.types import Exported
 from sessiond.errors import SessiondError
+from sessiond.words import count
 
 if TYPE_CHECKING:
     from sessiond.cli.export_run import Exporter

@@ -8,10 +8,11 @@ import click
 
 from sessiond.cli.client import connect
 from sessiond.cli.options import NamedFile, as_json
-from sessiond.cli.output import clean, count, in_bytes, local_time, print_json, say, table
+from sessiond.cli.output import clean, print_json, say, table
 from sessiond.client import requests
 from sessiond.client.daemon_types import Followed, FollowedPlace
 from sessiond.client.requests import Answer
+from sessiond.words import count, in_bytes, local_time
 
 _ALL = "all"
 _tools = click.argument("tools", nargs=-1, metavar="[TOOL]...")

@@ -9,11 +9,12 @@ import click
 
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, in_store
-from sessiond.cli.output import count, local_time, note, print_json, say, table
+from sessiond.cli.output import note, print_json, say, table
 from sessiond.cli.pages import sessions
 from sessiond.client.blocking import Sessiond
 from sessiond.client.types import SessionInfo
 from sessiond.errors import SessionNotFound
+from sessiond.words import count, local_time
 
 _SETTLED_DAYS = 1.0
 """A younger empty session may still be wanted."""

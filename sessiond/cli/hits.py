@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, TextIO
 
-from sessiond.cli.output import content_text, in_place, local_time, one_line
+from sessiond.cli.output import content_text, in_place, one_line
 from sessiond.cli.pages import read
 from sessiond.cli.terminal import MATCH, PLACE, ROLE, SESSION, TIME, Paint
 from sessiond.client.blocking import Sessiond
 from sessiond.client.types import Hit
 from sessiond.errors import SessiondError
+from sessiond.words import local_time
 
 _TAB = 4
 

@@ -12,7 +12,8 @@ from sessiond.cli import EX_FAILED
 from sessiond.cli.client import connect
 from sessiond.cli.import_report import summary
 from sessiond.cli.options import NamedFile, as_json, filter_of, in_store
-from sessiond.cli.output import count, in_bytes, one_line, print_json
+from sessiond.cli.output import one_line, print_json
+from sessiond.words import count, in_bytes
 
 if TYPE_CHECKING:
     from sessiond.cli.import_run import ImportPath

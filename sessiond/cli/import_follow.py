@@ -11,7 +11,7 @@ import msgspec
 from sessiond.cli.client import connect, connect_once
 from sessiond.cli.import_report import summary, warning_text
 from sessiond.cli.import_run import ImportChoice, ImportPath, bring_in
-from sessiond.cli.output import count, one_line, print_json, say
+from sessiond.cli.output import one_line, print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.cli.streams import must_be_read
 from sessiond.client.failures import AnswerLost
@@ -19,6 +19,7 @@ from sessiond.client.requests import follow_places, plain, strange
 from sessiond.client.types import Imported, SessionInfo
 from sessiond.client.wire import Incoming
 from sessiond.ready import ready
+from sessiond.words import count
 
 ready(Imported)
 _AGAIN_S = 0.2

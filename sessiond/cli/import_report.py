@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from sessiond.cli.output import count, one_line, say
+from sessiond.cli.output import one_line, say
 from sessiond.client.types import FileWarning, Imported, ToolReport
 from sessiond.importers.freshness import doubt
+from sessiond.words import count
 
 
 def summary(result: Imported, dry_run: bool, tools: Mapping[str, Mapping[str, int]] | None = None) -> None:

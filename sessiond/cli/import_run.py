@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from sessiond.cli.output import clean, count, one_line
+from sessiond.cli.output import clean, one_line
 from sessiond.cli.paths import on_wire
 from sessiond.client import requests
 from sessiond.client.blocking import Sessiond
 from sessiond.client.requests import Answer
 from sessiond.client.types import Imported, Progress
 from sessiond.ready import ready
+from sessiond.words import count
 
 ready(Imported)
 Report = Callable[[Progress], None]

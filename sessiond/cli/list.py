@@ -9,10 +9,12 @@ import click
 from sessiond.cli.activity import in_short
 from sessiond.cli.client import connect
 from sessiond.cli.options import Count, as_json, check_exists, filter_of, filters, tell_unmatched
-from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
-from sessiond.cli.pages import index_problem, sessions
+from sessiond.cli.output import for_people, note, one_line, print_json, say
+from sessiond.cli.pages import sessions
 from sessiond.cli.terminal import Paint, colored, paging
 from sessiond.client.types import SessionInfo
+from sessiond.doctor.wording import index_problem
+from sessiond.words import local_time
 
 _FEW = 50
 _SORTS = {"updated": "updatedAt", "created": "createdAt", "messages": "messageCount", "name": "name"}

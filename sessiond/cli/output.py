@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sessiond.words import local_time
+
 ENDED = "the daemon closed the connection; the request may or may not have been carried out"
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _NO_TEXT = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
@@ -77,11 +79,6 @@ def reason(error: OSError) -> str:
     return error.strerror if error.filename is None else f"{os.fsdecode(error.filename)}: {error.strerror}"
 
 
-def count(number: int, noun: str) -> str:
-    """`1 session`, `1,200 sessions`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on a terminal; otherwise tab-separated lines without headings, ready for `cut` and `awk`."""
     if not for_people():
@@ -99,25 +96,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         drawn.add_row(*(Text(one_line(cell)) for cell in row))
     Console().print(drawn)
-
-
-def in_bytes(size: int) -> str:
-    """`900 bytes`, `12 MB`: as much as a person needs."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size //= 1000
-    return f"{size} GB"
-
-
-def local_time(stamp: str) -> str:
-    """`2026-01-11T14:30:22.000Z` -> local date and time to the minute; other text unchanged."""
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return stamp
 
 
 def content_text(content: Any) -> str:

@@ -7,10 +7,8 @@ from typing import Any
 
 from msgspec import Raw, field
 
-from sessiond.cli.output import count
 from sessiond.client import requests
 from sessiond.client.blocking import Sessiond
-from sessiond.client.daemon_types import IndexStatus
 from sessiond.client.requests import Answer, Request
 from sessiond.client.types import FileWarning, Hit, HitPage, ListPage, Note, SessionInfo, Value
 from sessiond.ready import ready
@@ -176,13 +174,3 @@ def hits(client: Sessiond, limit: int | None, query: str, mode: str | None, want
         cursor = answer.value.next_cursor
         count += len(answer.value.hits)
     return FoundPages(pages)
-
-
-def index_problem(index: IndexStatus) -> str | None:
-    """Say why searches may not find everything; None if they do."""
-    if index.state == "failing":
-        return f"the index cannot be written ({index.problem}): new messages may be missing"
-    if index.state == "building":
-        read = f" ({index.read:,} of {count(index.found, 'session')} read)" if index.found else ""
-        return f"the index is still being built{read}, so there may be more"
-    return None

@@ -6,8 +6,9 @@ import click
 
 from sessiond.cli import options
 from sessiond.cli.client import connect
-from sessiond.cli.output import count, print_json, say
+from sessiond.cli.output import print_json, say
 from sessiond.client import requests
+from sessiond.words import count
 
 
 @click.command("restore", short_help="Bring a session back from the trash.")

@@ -11,9 +11,10 @@ import click
 
 from sessiond.cli import options
 from sessiond.cli.client import connect
-from sessiond.cli.output import count, one_line, print_json, say
+from sessiond.cli.output import one_line, print_json, say
 from sessiond.cli.paths import here
 from sessiond.errors import Unavailable
+from sessiond.words import count
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

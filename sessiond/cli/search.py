@@ -11,10 +11,12 @@ import click
 from sessiond import installation
 from sessiond.cli.client import connect
 from sessiond.cli.options import Count, as_json, check_exists, filter_of, filters, resolving, tell_unmatched
-from sessiond.cli.output import count, for_people, note, print_json, say
-from sessiond.cli.pages import FoundPages, hits, index_problem
+from sessiond.cli.output import for_people, note, print_json, say
+from sessiond.cli.pages import FoundPages, hits
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.client.blocking import Sessiond
+from sessiond.doctor.wording import index_problem
+from sessiond.words import count
 
 _NOTHING = 1
 """The exit code for no matches, as with grep. With --json it is 0: the document says it."""

@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessiond.cli.client import connect
-from sessiond.cli.output import count, note
-from sessiond.cli.pages import index_problem, sessions
+from sessiond.cli.output import note
+from sessiond.cli.pages import sessions
 from sessiond.client.blocking import Sessiond
 from sessiond.client.types import SessionInfo
+from sessiond.doctor.wording import index_problem
 from sessiond.errors import BadFile, InvalidParams, SessionNotFound, Unavailable
+from sessiond.words import count
 
 _NTH = re.compile(r"@([1-9]\d{0,4})")
 _LEAST = 4

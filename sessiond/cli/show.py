@@ -9,10 +9,11 @@ import click
 from sessiond.cli import options
 from sessiond.cli.client import connect
 from sessiond.cli.message_view import view
-from sessiond.cli.output import clean, count, for_people, print_json
+from sessiond.cli.output import clean, for_people, print_json
 from sessiond.cli.pages import OpenedSession, open_, read_shown, with_earlier
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.cli.way import way_of
+from sessiond.words import count
 
 
 @click.command("show", short_help="Show a session and its newest messages.")

@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 from sessiond.cli.columns import GAP, Column, fitted
-from sessiond.cli.output import clean, count, one_line
+from sessiond.cli.output import clean, one_line
 from sessiond.cli.terminal import DIM, PLACE, SESSION, Paint, columns
+from sessiond.words import count
 
 _BAR, _LEAST_BAR = 36, 8
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -9,13 +9,14 @@ import click
 
 from sessiond.cli.client import ask_if_running
 from sessiond.cli.options import as_json
-from sessiond.cli.output import count, local_time, print_json, say
-from sessiond.cli.pages import index_problem
+from sessiond.cli.output import print_json, say
 from sessiond.client import requests
-from sessiond.client.daemon_types import AgentHostStatus, ConfigStatus, HubStatus, Status, StoreStatus
+from sessiond.client.daemon_types import AgentHostStatus, ConfigStatus, HubStatus, Status
 from sessiond.client.requests import Answer
+from sessiond.doctor.wording import index_problem, problem_of, unpromised_in_words
 from sessiond.endpoint import places
 from sessiond.fs.network import unpromised
+from sessiond.words import count, local_time
 
 
 @click.command("status", short_help="Show what is running, where, and what it holds.")
@@ -54,15 +55,6 @@ def elsewhere(status: Status) -> list[Unpromised]:
     paths = [status.data_dir, *(store.path for store in status.stores if store.name != "default")]
     found = [(path, unpromised(path)) for path in paths]
     return [Unpromised(path, kind) for path, kind in found if kind is not None]
-
-
-def unpromised_in_words(path: str, kind: str) -> str:
-    return f"{path} is on {kind}: nothing is promised about network file systems and FUSE"
-
-
-def problem_of(store: StoreStatus) -> str | None:
-    """Say why a store cannot be read or written; None if it can."""
-    return None if store.problem is None else store.problem.message or store.problem.kind
 
 
 def hub_in_words(hub: HubStatus) -> str:

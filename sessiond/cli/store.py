@@ -10,7 +10,7 @@ import click
 
 from sessiond import config as configuration
 from sessiond.cli.options import NamedFile, as_json
-from sessiond.cli.output import count, print_json, say, table
+from sessiond.cli.output import print_json, say, table
 from sessiond.cli.store_key import key
 from sessiond.endpoint import Places, places
 from sessiond.errors import ConfigError
@@ -18,6 +18,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.hub.address import HubAddress, check_url
 from sessiond.hub.opening import address_of, ask_hub, need_extra, own_hub
 from sessiond.shared_config import HubConfig
+from sessiond.words import count
 
 if TYPE_CHECKING:
     from sessiond.hub.port import Hub, HubWelcome

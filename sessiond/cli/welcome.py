@@ -15,10 +15,11 @@ from sessiond.cli.client import connect, connect_if_running
 from sessiond.cli.editors import Editor, found_editors, is_set_up
 from sessiond.cli.first_steps import NO_MODEL, first_steps
 from sessiond.cli.import_run import ImportChoice, ImportPath, bring_in
-from sessiond.cli.output import count, say
+from sessiond.cli.output import say
 from sessiond.client import requests
 from sessiond.endpoint import Places, places, user_home
 from sessiond.errors import SessiondError
+from sessiond.words import count
 
 
 class FoundTool(msgspec.Struct):

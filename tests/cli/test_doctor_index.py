@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from sessiond import endpoint
-from sessiond.cli import doctor, doctor_index
+from sessiond.cli import doctor
 from sessiond.config import load
+from sessiond.doctor import index as doctor_index
 from sessiond.errors import InvalidParams
 from sessiond.formats import registry
 from sessiond.fs import RealFileSystem
@@ -73,7 +74,7 @@ def test_without_a_daemon(half: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     where, fs = endpoint.places(half.env), RealFileSystem()
     with monkeypatch.context() as patch:
         spoilt(patch, "second words of x")
-        [finding] = doctor_index.unfinished(fs, where, load(fs, where, half.env))
+        [finding] = doctor_index.examine_unfinished(fs, where, load(fs, where, half.env))
         assert finding.problem is not None and finding.problem.endswith("TypeError: planted")
         assert finding.mend is not None and finding.mend() is None
     done = half("doctor", "--repair")
@@ -90,9 +91,9 @@ def test_an_index_that_cannot_be_read_is_told_once(half: Shell) -> None:
     where, fs = endpoint.places(half.env), RealFileSystem()
     config = load(fs, where, half.env)
     fs.remove(where.index_file)
-    assert list(doctor_index.unfinished(fs, where, config)) == []
+    assert list(doctor_index.examine_unfinished(fs, where, config)) == []
     fs.create(where.index_file, b"SQLite format 3\0 and nothing else")
-    assert list(doctor_index.unfinished(fs, where, config)) == []
+    assert list(doctor_index.examine_unfinished(fs, where, config)) == []
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -100,7 +101,7 @@ def test_through_a_running_daemon(monkeypatch: pytest.MonkeyPatch, as_json: bool
     """For each session whether it is searchable now; the exit code says whether all are."""
     still = {"sessionId": "b", "problem": "message b1: TypeError: planted"}
     answers = Answers({"daemon/reindex": [{"sessions": [{"sessionId": "a", "problem": None}, still]}]})
-    monkeypatch.setattr(doctor_index, "ask_if_running", lambda _, request: answers.answer(request))
+    monkeypatch.setattr(doctor, "ask_if_running", lambda _, request: answers.answer(request))
     done = CliRunner().invoke(doctor.command, ["--repair", *(["--json"] if as_json else [])])
     if as_json:
         found = msgspec.json.decode(done.output)
@@ -117,5 +118,4 @@ def test_an_older_daemon_is_not_asked_twice(monkeypatch: pytest.MonkeyPatch) -> 
     def older(*_: object) -> None:
         raise InvalidParams("unknown method")
 
-    monkeypatch.setattr(doctor_index, "ask_if_running", older)
-    assert doctor_index.index_again(endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})) == []
+    assert doctor_index.index_again(endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"}), older) == []

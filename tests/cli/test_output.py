@@ -13,12 +13,12 @@ import pytest
 from sessiond.cli import hits as layout
 from sessiond.cli import output, status
 from sessiond.cli.message_view import view
-from sessiond.cli.output import in_bytes
 from sessiond.cli.terminal import Paint
 from sessiond.cli.web import _reached_as
 from sessiond.client.daemon_types import Status
 from sessiond.client.types import Hit
 from sessiond.errors import SessionNotFound
+from sessiond.words import in_bytes
 from tests.fakes.answers import Answers
 from tests.shell import Shell, on_terminal
 

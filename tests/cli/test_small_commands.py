@@ -23,7 +23,6 @@ from sessiond.cli import (
     listen,
     main,
     mv,
-    repair_config,
     repl,
     rm,
     search,
@@ -35,12 +34,13 @@ from sessiond.cli import (
 )
 from sessiond.cli import list as listing
 from sessiond.cli import status as daemon_status
-from sessiond.cli.doctor_files import Finding
 from sessiond.cli.export_run import Exporter
 from sessiond.cli.import_follow import _Shown
 from sessiond.cli.pages import sessions
 from sessiond.client.daemon_types import Address, Status
 from sessiond.client.wire import Incoming
+from sessiond.doctor import configuration, running
+from sessiond.doctor.finding import Finding
 from sessiond.errors import AlreadyExists, ConfigError, Conflict, DaemonUnreachable, InvalidParams, SessionNotFound
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
@@ -372,25 +372,24 @@ def test_doctor_and_status_name_what_is_not_indexed() -> None:
     where = endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})
     problem = "not everything could be indexed of work-1"
     told = {"version": "1", "pid": 7, "index": {"state": "ready", "read": 1, "found": 1, "problem": problem}}
-    found = [(one.what, one.problem) for one in doctor._daemon(where, msgspec.convert(told, Status))]
+    found = [(one.what, one.problem) for one in running.examine_daemon(where, msgspec.convert(told, Status))]
     assert found[1:] == [("search index", problem)]
     assert ("INDEX", problem) in daemon_status._lines(msgspec.convert(told, Status))
 
 
 def test_doctor_names_what_cannot_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places without a problem need no word. An older daemon follows nothing, which is no problem."""
-    where = endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})
     fine = {"tool": "codex", "path": "/c", "sessions": 1, "lastAt": None, "problem": None}
     told = {"tools": ["all"], "places": [fine, fine | {"tool": "qwen", "problem": "/q: it is broken"}], "behind": 1}
     answers = Answers({"daemon/follow": [told]})
-    monkeypatch.setattr(doctor, "ask_if_running", lambda _, request: answers.answer(request))
-    assert [(one.what, one.problem) for one in doctor._followed(where)] == [("following qwen", "/q: it is broken")]
+    assert [(one.what, one.problem) for one in running.examine_followed(answers.answer)] == [
+        ("following qwen", "/q: it is broken")
+    ]
 
     def older(*_: object) -> None:
         raise InvalidParams("unknown method")
 
-    monkeypatch.setattr(doctor, "ask_if_running", older)
-    assert [one.problem for one in doctor._followed(where)] == [None]
+    assert [one.problem for one in running.examine_followed(older)] == [None]
 
 
 def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
@@ -406,7 +405,9 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
         "stores": stores,
         "index": index,
     }
-    findings = [(one.what, one.problem, one.hint) for one in doctor._daemon(where, msgspec.convert(told, Status))]
+    findings = [
+        (one.what, one.problem, one.hint) for one in running.examine_daemon(where, msgspec.convert(told, Status))
+    ]
     assert findings[1:] == [
         (
             "journal",
@@ -424,11 +425,13 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
 
 def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     """What is in order, what was repaired, and what was not, with what to do; a repair that fails is reported as not repaired."""
-    doctor._tell(Finding("the disk"), None)
-    doctor._tell(Finding("the index", "is broken"), "removed")
-    doctor._tell(Finding("the lock", "is odd", "look at it"), None)
-    doctor._tell(Finding("the key", "is gone"), None)
-    assert capsys.readouterr().out.splitlines() == [
+    findings = [
+        (Finding("the disk"), None),
+        (Finding("the index", "is broken"), "removed"),
+        (Finding("the lock", "is odd", "look at it"), None),
+        (Finding("the key", "is gone"), None),
+    ]
+    assert [doctor._in_words(*one) for one in findings] == [
         "ok       the disk",
         "MENDED   the index: is broken; removed",
         "PROBLEM  the lock: is odd; look at it",
@@ -447,7 +450,7 @@ def test_which_lines_of_a_configuration_are_wrong() -> None:
     """An error at the beginning of a line, or after the end of the file, belongs to the last line that is not empty."""
 
     def wrong(line: int | None, *lines: str) -> list[int]:
-        return repair_config._wrong(list(lines), ConfigError("words that nobody reads (at line 1)", line=line))
+        return configuration._wrong(list(lines), ConfigError("words that nobody reads (at line 1)", line=line))
 
     assert wrong(2, "a 1", "", "# words") == [0]
     assert wrong(3, "# words", "") == []
@@ -458,7 +461,7 @@ def test_which_lines_of_a_configuration_are_wrong() -> None:
 def test_copies_of_a_damaged_configuration_are_numbered(tmp_path: Path) -> None:
     """An earlier one is never written over."""
     path = str(tmp_path / "config.toml")
-    copies = [repair_config._copy(RealFileSystem(), path, b"%d" % n) for n in range(3)]
+    copies = [configuration._copy(RealFileSystem(), path, b"%d" % n) for n in range(3)]
     assert copies == [f"{path}.damaged-{n}" for n in (1, 2, 3)]
     assert [Path(copy).read_bytes() for copy in copies] == [b"0", b"1", b"2"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessiond.cli.output import clean, count, in_place, local_time, one_line
+from sessiond.cli.output import clean, in_place, one_line
+from sessiond.words import count, local_time
 from tests.shell import Shell, on_terminal
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eevil\x7f"

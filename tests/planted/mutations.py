@@ -2684,7 +2684,7 @@ MUTATIONS = [
     ),
     Planted(
         "doctor keeps quiet about a session that is not indexed completely",
-        "cli/doctor.py::_daemon",
+        "doctor/running.py::examine_daemon",
         "elif status.index.problem is not None:",
         "elif status.index.problem is None:",
         ("tests/cli/test_small_commands.py", "-k", "not_indexed"),
@@ -2810,8 +2810,8 @@ MUTATIONS = [
     ),
     Planted(
         "doctor without a daemon looks at no session of the index",
-        "cli/doctor.py::examine",
-        "yield from unfinished(fs, where, config)",
+        "doctor/examination.py::examine",
+        "yield from examine_unfinished(fs, where, config)",
         "",
         ("tests/cli/test_doctor_index.py", "-k", "without_a_daemon"),
     ),
@@ -2832,8 +2832,8 @@ MUTATIONS = [
     Planted(
         "doctor --repair refuses while a daemon could index again",
         "cli/doctor.py::command",
-        "if repair and (tried := index_again(where)):",
-        "if repair and (tried := index_again(where)[:0]):",
+        "if repair and (tried := index_again(where, ask)):",
+        "if repair and (tried := index_again(where, ask)[:0]):",
         ("tests/cli/test_doctor_index.py", "-k", "running_daemon"),
     ),
     Planted(
@@ -3286,7 +3286,7 @@ MUTATIONS = [
     ),
     Planted(
         "doctor keeps quiet about what cannot be followed",
-        "cli/doctor.py::_followed",
+        "doctor/running.py::examine_followed",
         "if place.problem is not None:\n    yield",
         "if place.problem is None:\n    yield",
         ("tests/cli/test_small_commands.py", "-k", "cannot_be_followed"),

@@ -6,9 +6,10 @@ import os
 from collections.abc import Awaitable, Callable
 
 from sessiond.cli.activity import choice_of, in_short
-from sessiond.cli.output import clean, in_place, local_time, one_line
+from sessiond.cli.output import clean, in_place, one_line
 from sessiond.cli.paths import on_wire
 from sessiond.client import InvalidParams
+from sessiond.words import local_time
 from sessiond_repl.chat import Chat
 
 Command = Callable[[Chat, str], Awaitable[None]]

@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Iterable
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from sessiond.cli.output import local_time, one_line
+from sessiond.cli.output import one_line
 from sessiond.client import SessiondError, SessionInfo
+from sessiond.words import local_time
 from sessiond_repl.chat import Chat
 from sessiond_repl.commands import COMMANDS, FORMATS
 

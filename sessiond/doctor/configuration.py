@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sessiond.cli.output import count
 from sessiond.config import settle
 from sessiond.endpoint import Places
 from sessiond.errors import ConfigError
 from sessiond.fs import FileSystem, atomic_write
+from sessiond.words import count
 
 _HEADER = re.compile(r"\s*\[\[?([^\]]+)\]")
 _MARK = "# taken out by doctor: "

@@ -1,17 +1,13 @@
-"""The findings of `doctor` in stores, trash and index, and how it repairs them: always keeping a copy of what it changes."""
+"""The findings about session files and the trash, and their repairs, each of which keeps a copy of what it changes."""
 
 from __future__ import annotations
 
-import os
 import posixpath
-import sqlite3
 from collections.abc import Iterator
 from functools import partial
-from urllib.parse import quote
 
-from sessiond.cli.findings import Finding
-from sessiond.cli.output import count
 from sessiond.config import StoreConfig
+from sessiond.doctor.finding import Finding
 from sessiond.endpoint import Places
 from sessiond.errors import BadFile, SessiondError
 from sessiond.formats import registry
@@ -23,6 +19,7 @@ from sessiond.store.corruption import judge, written_since
 from sessiond.store.files import FilesSnapshot, StoreFiles
 from sessiond.store.port import OutsideChange
 from sessiond.store.trash import Trash, copy_name
+from sessiond.words import count
 
 _BACKUP = "restore it from a backup (docs/backup.md)"
 _REPAIR = "`sessiond doctor --repair`"
@@ -200,39 +197,3 @@ class StoreDoctor:
             if problem is not None:
                 hint = f"{_REPAIR} rebuilds it from the session next to it"
                 yield Finding(meta, problem, hint, partial(self._trash.describe_anew, name))
-
-
-def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
-    """Only while no daemon has it open. The index may always be removed: it is rebuilt from the files."""
-    path = where.index_file
-    if fs.stat(path) is None:
-        return
-    problem = None
-    try:
-        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
-        try:
-            found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
-            problem = None if found == ["ok"] else "; ".join(map(str, found))
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        problem = str(error)
-    if problem is None:
-        yield Finding(f"index {path}")
-        return
-    hint = f"{_REPAIR} removes it, and the next daemon rebuilds it from the files; a daemon that notices the damage does so by itself"
-    yield Finding(f"index {path}", problem, hint, partial(_remove_index, fs, path))
-
-
-def _remove_index(fs: FileSystem, path: str) -> str:
-    for suffix in ("", "-wal", "-shm"):
-        if fs.has_name(path + suffix):
-            fs.remove(path + suffix)
-    fs.sync_dir(posixpath.dirname(path))
-    return "removed; the next daemon rebuilds it from the session files"
-
-
-def describe(finding: Finding, mended: str | None = None) -> dict[str, str | None]:
-    """For `--json`."""
-    shown = {"what": finding.what, "problem": finding.problem, "hint": finding.hint}
-    return shown if mended is None else {**shown, "mended": mended}

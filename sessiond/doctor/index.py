@@ -1,18 +1,20 @@
-"""The findings of `doctor` in the index about sessions that could not be indexed completely, and how `--repair` tries them again:
-through the daemon if one runs, and without it otherwise.
+"""The findings about the index: damage, and sessions that could not be indexed completely. Those are tried again by the daemon
+if one runs, and without it otherwise.
 """
 
 from __future__ import annotations
 
+import os
+import posixpath
 import sqlite3
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from sessiond.cli.client import ask_if_running
-from sessiond.cli.findings import Finding
 from sessiond.client import requests
 from sessiond.config import Config
+from sessiond.doctor.finding import Ask, Finding
 from sessiond.endpoint import Places
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
 _MENDED = "it is searchable now"
 
 
-def index_again(where: Places) -> list[tuple[Finding, str | None]]:
+def index_again(where: Places, ask: Ask) -> list[tuple[Finding, str | None]]:
     """Let the daemon try again what it could not index; return each session with the success, if it was one. Nothing without a daemon."""
     try:
-        answer = ask_if_running(where, requests.reindex())
+        answer = ask(requests.reindex())
     except (SessiondError, OSError):
         return []  # an older daemon does not know it, and one in trouble is told of by what follows
     found: list[tuple[Finding, str | None]] = []
@@ -41,7 +43,37 @@ def index_again(where: Places) -> list[tuple[Finding, str | None]]:
     return found
 
 
-def unfinished(fs: FileSystem, where: Places, config: Config) -> Iterator[Finding]:
+def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
+    """Yield whether it is damaged, only while no daemon has it open. The index may always be removed: it is rebuilt from the files."""
+    path = where.index_file
+    if fs.stat(path) is None:
+        return
+    problem = None
+    try:
+        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
+        try:
+            found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
+            problem = None if found == ["ok"] else "; ".join(map(str, found))
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        problem = str(error)
+    if problem is None:
+        yield Finding(f"index {path}")
+        return
+    hint = "`sessiond doctor --repair` removes it, and the next daemon rebuilds it from the files; a daemon that notices the damage does so by itself"
+    yield Finding(f"index {path}", problem, hint, partial(_remove_index, fs, path))
+
+
+def _remove_index(fs: FileSystem, path: str) -> str:
+    for suffix in ("", "-wal", "-shm"):
+        if fs.has_name(path + suffix):
+            fs.remove(path + suffix)
+    fs.sync_dir(posixpath.dirname(path))
+    return "removed; the next daemon rebuilds it from the session files"
+
+
+def examine_unfinished(fs: FileSystem, where: Places, config: Config) -> Iterator[Finding]:
     """Sessions of which something cannot be found. The caller makes sure that no daemon has the index open."""
     if fs.stat(where.index_file) is None:
         return

@@ -1,4 +1,4 @@
-"""The findings of `doctor` in the journal, and the losses that it reports."""
+"""The findings about the journal, and the losses that it reports."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from sessiond.cli.findings import Finding
-from sessiond.cli.output import local_time
+from sessiond.doctor.finding import Finding
 from sessiond.errors import SessiondError
 from sessiond.fs import FileSystem
 from sessiond.journal import DamagedRange, Loss
 from sessiond.journal.recovery import Contents, read_journal
 from sessiond.journal.segments import Segments
 from sessiond.limits import Limits
+from sessiond.words import local_time
 
 
 def examine_journal(fs: FileSystem, folder: str, limits: Limits, *, repairing: bool) -> Iterator[Finding]:
