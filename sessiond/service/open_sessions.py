@@ -207,7 +207,7 @@ class OpenSessions:
             self.autosave.changed(one, self._clock.monotonic())
         else:
             self.dirty.discard(one)
-        self._unattended.note(one)  # it was read, or read again, or its rest was
+        self._note_weight(one)  # it was read, or read again, or its rest was
 
     def replaced(self, one: OpenSession) -> None:
         self.note_dirty(one)
@@ -236,7 +236,7 @@ class OpenSessions:
 
     def _note_attention(self, one: OpenSession) -> None:
         (self._open.add if len(one.audience) else self._open.discard)(one)
-        self._unattended.note(one)
+        self._note_weight(one)
 
     def detached(self, one: OpenSession, peer: Peer) -> None:
         self._note_attention(one)
@@ -267,7 +267,6 @@ class OpenSessions:
             await one.read_rest()
         except SessiondError as error:  # a request that needs the whole session fails with the same error
             log.warning("session %s cannot be read completely: %s", one.wire_id, error.message)
-        self._spare_soon()
 
     # What the stores tell
 
@@ -386,6 +385,11 @@ class OpenSessions:
         elif one not in self._timers and one.session is not None:
             self._arm(one, self._patience(one))
 
+    def _note_weight(self, one: OpenSession) -> None:
+        self._unattended.note(one)
+        if self._unattended.bytes > self.limits.idle_sessions_bytes:
+            self._spare_soon()
+
     def _spare_soon(self, delay: float = _SPARING_S) -> None:
         if self._sparing is None:
             self._sparing = asyncio.get_running_loop().call_later(delay, self._spare_some)
@@ -403,7 +407,7 @@ class OpenSessions:
         """It is being used: check again later whether it can be released."""
         one.last_used = self._clock.monotonic()
         if one not in self._open:
-            self._unattended.note(one)
+            self._note_weight(one)
         if one not in self._timers:
             self._arm(one, self._patience(one))
 

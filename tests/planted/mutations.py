@@ -5487,4 +5487,11 @@ MUTATIONS = [
         "pass",
         ("tests/service/test_subscribers.py", "-k", "was_stopped"),
     ),
+    Planted(
+        "sessions that were only opened and closed stay in memory for a minute",
+        "service/open_sessions.py::OpenSessions._note_weight",
+        "self._spare_soon()",
+        "pass",
+        ("tests/service/test_open_sessions.py", "-k", "only_opened"),
+    ),
 ]

@@ -69,6 +69,27 @@ async def test_the_sessions_that_were_used_longest_ago_go_first(
     assert cramped.open_sessions.peek("b") is None
 
 
+async def test_sessions_that_are_only_opened_and_closed_go_as_well(
+    cramped: Service, store: MemoryStore, clock: ManualClock, peer: FakePeer
+) -> None:
+    """A client that looks at one session after the other saves nothing: what it has closed is not kept for a minute."""
+    for session_id in "abcd":
+        store.sessions[session_id] = Session(session_id, created_at="2026-01-11T14:30:22.000Z")
+        said = wire_from_client(user("x" * 2000), message_id="m", seq=1, now="2026-01-11T14:30:22.000Z")
+        store.sessions[session_id].add_message(Message.from_wire(said))
+    for session_id in "abcd":
+        await cramped.open(peer, session_id)
+        await cramped.close_session(peer, session_id)
+    sparing = cramped.open_sessions._sparing
+    assert sparing is not None
+    sparing.cancel()
+    cramped.open_sessions._spare_some()
+    clock.advance(2)
+    for session_id in "ab":
+        time_is_over(cramped, session_id)
+    assert [session_id for session_id in "abcd" if cramped.open_sessions.peek(session_id)] == ["c", "d"]
+
+
 async def test_whoever_comes_in_the_last_moment_keeps_the_session(
     service: Service, store: MemoryStore, clock: ManualClock, peer: FakePeer, other: FakePeer
 ) -> None:
