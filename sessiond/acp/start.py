@@ -16,6 +16,7 @@ from sessiond.acp.replaying import AUTO, Replaying
 from sessiond.acp.spool import Spool
 from sessiond.acp.switch import Switch
 from sessiond.endpoint import NoHome, places
+from sessiond.errors import SessiondError
 
 
 def folder() -> str:
@@ -25,9 +26,9 @@ def folder() -> str:
 
 def connect(command: Sequence[str], replay: str = AUTO) -> NoReturn:
     """Run the agent between our standard input and output, recorded if a spool can be written. `replay`: who repeats a
-    conversation, one of MODES (replaying.py). FileNotFoundError, PermissionError.
+    conversation, one of MODES (replaying.py). FileNotFoundError, PermissionError; SessiondError if there is no folder to run it in.
     """
-    head = {"agent": os.path.basename(command[0]), "command": list(command), "cwd": os.getcwd(), "pid": os.getpid()}
+    head = {"agent": os.path.basename(command[0]), "command": list(command), "cwd": _here(), "pid": os.getpid()}
     spool = None
     where = ""
     try:
@@ -42,6 +43,14 @@ def connect(command: Sequence[str], replay: str = AUTO) -> NoReturn:
         if spool is not None:
             os.unlink(spool.path)
         raise
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it would look as if the agent's command were missing
+        hint = "start it again in a folder that exists"
+        raise SessiondError("the folder in which this was started was removed", hint=hint) from None
 
 
 def join(name: str) -> None:

@@ -152,6 +152,17 @@ def test_an_agent_that_is_not_there(shell: Shell) -> None:
     assert shell("acp").code == 2
 
 
+def test_a_folder_that_was_removed(shell: Shell, tmp_path: Path) -> None:
+    """The folder is named as the reason, not the agent's command, and no spool is left."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = ["sh", "-c", 'rmdir "$0" && exec "$@"', str(gone), *shell.command("acp", "--", "cat")]
+    done = subprocess.run(command, cwd=gone, env=shell.env, input=b"", capture_output=True, timeout=30, check=False)
+    told = b"sessiond: the folder in which this was started was removed; start it again in a folder that exists\n"
+    assert (done.returncode, done.stderr) == (1, told)
+    assert not spools(shell)
+
+
 def test_what_an_editor_waits_for_imports_little() -> None:
     """The recorder's parts that an editor waits for import neither asyncio nor msgspec."""
     code = (
