@@ -14,6 +14,7 @@ from sessiond.acp.steps import Caught, Ended, Grew, Kept, Learned, Said, Session
 from sessiond.client.aio.client import AsyncSessiond
 from sessiond.client.aio.reply import AsyncReply
 from sessiond.client.aio.session import AsyncSession
+from sessiond.client.types import NewMessage
 from sessiond.errors import (
     AlreadyExists,
     Conflict,
@@ -54,6 +55,10 @@ class Deliverer:
         """The names that sessions were given from here."""
         self._repeating: set[str] = set()
         """What the agent repeats of these is known already."""
+        self._numbers: dict[str, int] = {}
+        """How many messages of a session were taken since this began to read."""
+        self._left: dict[str, dict[str, int]] = {}
+        """Of sessions that a recorder before this one wrote to: what is in them of what it wrote, id -> seq."""
         self._replies: dict[str, AsyncReply] = {}
         self._on_tape: Grew | None = None
         """A piece that the reply has and the daemon did not take: it must not be written twice."""
@@ -82,6 +87,14 @@ class Deliverer:
             del waiting[0]
         self._waiting.pop(step.key, None)
         await self._try(step)
+        if isinstance(step, Said):
+            self._numbers[step.key] = number = self._number(step.key)
+            if step.key in self._sessions:
+                self._made.note_said(step.key, number)
+
+    def _number(self, key: str) -> int:
+        """Of the next message of a session, in the order of the spool."""
+        return self._numbers.get(key, 0) + 1
 
     async def flush(self) -> None:
         """Returns when all texts are durable."""
@@ -202,6 +215,11 @@ class Deliverer:
 
     async def _say(self, session: AsyncSession, step: Said) -> None:
         message = step.message
+        if self._number(step.key) <= self._made.said(step.key):
+            seq = (await self._left_of(step.key, session)).get(message.id or "")
+            if seq is not None and message.status == "streaming":
+                self._grows(session, message, seq)
+            return  # somebody may have removed it, and it does not come back because this is read once more
         try:
             kept = (await session.append_all([message]))[0]
         except Conflict:
@@ -215,9 +233,17 @@ class Deliverer:
             kept = (await session.append_all([stand_in]))[0]
             print(f"message {message.id}: {error.message}", file=sys.stderr, flush=True)
         if message.status == "streaming":
-            length = len(message.content) if isinstance(message.content, str) else 0
-            link = session._link
-            self._replies[kept.id] = AsyncReply(link, session.id, kept.id, kept.seq, length)
+            self._grows(session, message, kept.seq)
+
+    async def _left_of(self, key: str, session: AsyncSession) -> dict[str, int]:
+        if key not in self._left:
+            self._left[key] = {one.id: one.seq for one in await session.messages()}
+        return self._left[key]
+
+    def _grows(self, session: AsyncSession, message: NewMessage, seq: int) -> None:
+        assert message.id is not None
+        length = len(message.content) if isinstance(message.content, str) else 0
+        self._replies[message.id] = AsyncReply(session._link, session.id, message.id, seq, length)
 
     async def _grow(self, step: Grew) -> None:
         reply = self._replies.get(step.message_id)

@@ -83,21 +83,25 @@ class SpoolReader:
 
 
 class MadeSessions:
-    """The sessions that the steps of a spool made, in a file beside it: the agent's id -> ours.
+    """What the steps of a spool made, in a file beside it: the agent's id of a session -> ours, and how much was said in it.
 
-    When a spool is read again after a kill, one of them that is not there any more was removed by somebody, and must not be made
-    again from what the spool has of it.
+    When a spool is read again after a kill, a session or a message that is not there any more was removed by somebody, and must not
+    be made again from what the spool has of it.
     """
 
     def __init__(self, spool: str) -> None:
         """`spool`: its path. OSError."""
         self._path = f"{spool}.made"
         self._ids: dict[str, str] = {}
+        self._said: dict[str, int] = {}
         with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as file:
             for line in file:
                 with contextlib.suppress(ValueError):  # a kill cut it off
-                    key, session_id = json.loads(line)
-                    self._ids[key] = session_id
+                    key, made = json.loads(line)
+                    if isinstance(made, int):
+                        self._said[key] = made
+                    else:
+                        self._ids[key] = made
 
     def id_of(self, key: str) -> str | None:
         return self._ids.get(key)
@@ -106,8 +110,21 @@ class MadeSessions:
         """OSError."""
         if self._ids.get(key) != session_id:
             self._ids[key] = session_id
-            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb") as file:
-                file.write(b"\n" + json.dumps([key, session_id]).encode())  # the line before may be cut off
+            self._add(key, session_id)
+
+    def said(self, key: str) -> int:
+        """Return how many messages of a session were taken: the first ones of the spool."""
+        return self._said.get(key, 0)
+
+    def note_said(self, key: str, number: int) -> None:
+        """So many were taken. OSError."""
+        if number > self.said(key):
+            self._said[key] = number
+            self._add(key, number)
+
+    def _add(self, key: str, made: str | int) -> None:
+        with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "wb") as file:
+            file.write(b"\n" + json.dumps([key, made]).encode())  # the line before may be cut off
 
     def remove(self) -> None:
         """The spool is about to go. OSError."""

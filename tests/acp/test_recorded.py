@@ -258,6 +258,27 @@ def test_a_session_that_was_removed_stays_so(shell: Shell, permanent: bool) -> N
     assert list((shell.data / "acp").glob("*.made")) == []
 
 
+@pytest.mark.parametrize("all_of_it", [False, True], ids=["truncated", "cleared"])
+def test_messages_that_were_removed_stay_so(shell: Shell, all_of_it: bool) -> None:
+    """The spool has them, and is read again from its beginning when its recorder is killed. What was never recorded is."""
+    editor, one = _after_a_turn(shell)
+    [made] = (shell.data / "acp").glob("*.made")
+    wait_until(lambda: b'["s1", 2]' in made.read_bytes())
+    with shell.client() as client:
+        session = client.session(one)
+        if all_of_it:
+            session.clear()
+        else:
+            session.truncate(session.messages()[0].seq)
+    wait_until(lambda: len(_recorders(shell)) == 1)
+    os.kill(_recorders(shell)[0], signal.SIGKILL)
+    editor.until(editor.prompt("second"))
+    editor.end()
+    wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
+    assert [message.text for message in recorded(shell)] == [*([] if all_of_it else ["first"]), "second", "second "]
+    assert list((shell.data / "acp").glob("*.made")) == []
+
+
 def test_a_session_that_was_moved_goes_on_where_it_is(shell: Shell) -> None:
     """Whether its recorder lives on or another one reads the spool again."""
     (shell.path / "other").mkdir()
