@@ -60,8 +60,8 @@ class Deliverer:
         self._left: dict[str, dict[str, int]] = {}
         """Of sessions that a recorder before this one wrote to: what is in them of what it wrote, id -> seq."""
         self._replies: dict[str, AsyncReply] = {}
-        self._on_tape: Grew | None = None
-        """A piece that the reply has and the daemon did not take: it must not be written twice."""
+        self._on_tape: dict[str, Grew] = {}
+        """By session: a piece that the reply has and the daemon did not take: it must not be written twice."""
 
     def session(self, key: str) -> AsyncSession | None:
         """The recorded session, by the agent's id of it; None while nothing is said in it."""
@@ -97,15 +97,18 @@ class Deliverer:
         return self._numbers.get(key, 0) + 1
 
     async def flush(self) -> None:
-        """Returns when all texts are durable."""
+        """Returns when all texts are durable. One of LATER: some are not."""
+        refused: SessiondError | None = None
         for reply in list(self._replies.values()):
             try:
                 await reply.flush()
-            except LATER:
-                raise
+            except LATER as error:
+                refused = error
             except SessiondError as error:
                 self._replies.pop(reply.id, None)
                 print(f"{reply.id}: {error.message}", file=sys.stderr, flush=True)
+        if refused is not None:
+            raise refused
 
     async def _try(self, step: Step) -> None:
         try:
@@ -249,7 +252,7 @@ class Deliverer:
         reply = self._replies.get(step.message_id)
         if reply is None:
             return
-        again, self._on_tape = step is self._on_tape, step
+        again, self._on_tape[step.key] = step is self._on_tape.get(step.key), step
         try:
             await (reply.flush() if again else reply.write(step.text))
         except Conflict:  # it has ended: we are reading the spool again

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator
 
 import msgspec
@@ -28,7 +29,7 @@ from sessiond.acp.talk import Talk
 from sessiond.client import aconnect
 from sessiond.client.aio.client import AsyncSessiond
 from sessiond.client.aio.session import AsyncSession
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, Unavailable
 
 NAME = "acp"
 CALL_S = 30.0
@@ -38,6 +39,8 @@ LEAVE_S = 10.0
 _LOOK_S = 2.0
 """How often to check whether the daemon still knows what goes on."""
 POLL_S = 0.02
+_MOST_HELD = 1000
+"""Steps that wait for sessions which are refused for now. With more, all others wait too: the spool has them."""
 
 
 class _Unreachable(Exception):
@@ -61,6 +64,8 @@ class Recorder:
         self._at = 0
         self._client: AsyncSessiond | None = None
         self._deliverer: Deliverer | None = None
+        self._held: dict[str, deque[Step]] = {}
+        """By the agent's id of a session whose store is out of reach: what waits for it, while the others go on."""
         self._given: set[str] = set()
         """Messages of the session that the agent was given as prompts."""
 
@@ -71,13 +76,16 @@ class Recorder:
             if self._over is not None:
                 break
             await self._tell()
-            await self._woken(_LOOK_S if self._doing is not None and self._doing.restless else None)
+            restless = self._held or (self._doing is not None and self._doing.restless)
+            await self._woken(_LOOK_S if restless else None)
+            await self._release()
         for live in (self._doing, self._answering):
             if live is not None:
                 live.close()
         await self._deliver(self._steps())  # what came between the last look and the end
         if self._talk is not None:
             await self._deliver(self._talk.end(self._at))
+        await self._all_released()
         await self._flush()
         if self._client is not None:
             self._client.close()
@@ -128,14 +136,41 @@ class Recorder:
             await asyncio.sleep(0)
 
     async def _again(self, step: Step) -> None:
-        """Take a step, as often as it needs."""
+        """Take a step, as often as it needs. While one session is refused, its steps wait for it and the others go on."""
+        if sum(map(len, self._held.values())) >= _MOST_HELD:
+            await self._all_released()
+        if step.key in self._held:
+            self._held[step.key].append(step)
+            return
         pause = PAUSE_S
         while True:
             try:
                 await (await self._delivering()).take(step)
                 return
+            except Unavailable as error:
+                print(f"{step.key} waits: {error.message}", file=sys.stderr, flush=True)
+                self._held[step.key] = deque([step])
+                return
             except LATER as error:
                 pause = await self._wait(pause, error)
+
+    async def _release(self) -> SessiondError | None:
+        """Try once to take what waits for its session. The error of a session that is still refused."""
+        refused: SessiondError | None = None
+        for key, steps in [*self._held.items()]:
+            try:
+                while steps:
+                    await (await self._delivering()).take(steps[0])
+                    steps.popleft()
+                del self._held[key]
+            except LATER as error:
+                refused = error
+        return refused
+
+    async def _all_released(self) -> None:
+        pause = PAUSE_S
+        while (refused := await self._release()) is not None:
+            pause = await self._wait(pause, refused)
 
     async def _flush(self) -> None:
         pause = PAUSE_S

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.client import Appended, Extended
+from sessiond.client import Appended, Extended, SessionNotFound
 from tests.acp.editor import AGENT, Editor, recorded, spools
 from tests.shell import Shell, wait_until
 from tests.suite.explore import seeds
@@ -296,6 +296,34 @@ def test_a_session_that_was_moved_goes_on_where_it_is(shell: Shell) -> None:
         said = [message.text for message in client.session(f"other/{one}").messages() if message.role == "user"]
         assert said == ["first", "second", "third"]
         assert [info.session_id for info in client.sessions()] == [f"other/{one}"]
+
+
+def test_a_session_that_is_refused_holds_up_no_other(shell: Shell) -> None:
+    """While the store of one is away, what is said in another of the same connection is recorded; the rest comes later, once."""
+    other, aside = shell.path / "other", shell.path / "aside"
+    other.mkdir()
+    shell.write_config(f'[stores.other]\npath = "{other}"\nformat = "jsonl"\n')
+    editor, one = _after_a_turn(shell)
+    with shell.client() as client:
+
+        def said(session: str) -> list[str]:
+            with contextlib.suppress(SessionNotFound):  # not yet
+                return [message.text for message in client.session(session).messages()]
+            return []
+
+        moved = client.session(one).move("other").id
+        wait_until(lambda: not client.save() and (other / f"{one}.jsonl").exists())
+        other.rename(aside)
+        wait_until(lambda: client.status().stores[-1].problem is not None)
+        editor.until(editor.prompt("second"))
+        editor.session = editor.call("session/new", cwd="/tmp", mcpServers=[])["result"]["sessionId"]
+        editor.until(editor.prompt("third"))
+        wait_until(lambda: said("acp-s1x2") == ["third", "third "])
+        aside.rename(other)
+        wait_until(lambda: client.status().stores[-1].problem is None)
+        wait_until(lambda: said(moved) == ["first", "first ", "second", "second "])
+    editor.end()
+    wait_until(lambda: not spools(shell))
 
 
 def test_a_name_that_a_person_gave_stays(shell: Shell) -> None:
