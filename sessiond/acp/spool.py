@@ -43,7 +43,8 @@ class Spool:
     @classmethod
     def made(cls, folder: str, head: bytes) -> Spool:
         """A new one in `folder`, which is made if it is missing. OSError."""
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for private in (os.path.dirname(folder), folder):  # the mode is only for the last one that is made
+            os.makedirs(private, mode=0o700, exist_ok=True)
         name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(6).hex()}{SUFFIX}"
         path = os.path.join(folder, name)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

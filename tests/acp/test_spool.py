@@ -49,6 +49,12 @@ def test_spools_are_in_the_order_in_which_they_began(tmp_path: Path, monkeypatch
     assert waiting(str(tmp_path)) == made
 
 
+def test_the_folders_of_a_spool_are_its_owners(tmp_path: Path) -> None:
+    """Also the data folder, if this is the first to make it."""
+    os.close(Spool.made(str(tmp_path / "data" / "acp"), b"{}").descriptor)
+    assert [(tmp_path / one).stat().st_mode & 0o777 for one in ("data", "data/acp")] == [0o700, 0o700]
+
+
 def test_a_lock_says_who_has_a_spool(tmp_path: Path) -> None:
     """A spool is locked by who writes it, and by nobody else after that; whose process is gone has ended."""
     spool = Spool.made(str(tmp_path), b'{"pid": %d}' % os.getpid())
