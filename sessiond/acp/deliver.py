@@ -93,7 +93,7 @@ class Deliverer:
                 self._made.note_said(step.key, number)
 
     def _number(self, key: str) -> int:
-        """Of the next message of a session, in the order of the spool."""
+        """Return the number of the next message of a session, in the order of the spool."""
         return self._numbers.get(key, 0) + 1
 
     async def flush(self) -> None:

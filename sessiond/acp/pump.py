@@ -36,7 +36,7 @@ from sessiond.acp.content import mapped
 from sessiond.acp.cutter import Cutter
 from sessiond.acp.door import Door, said
 from sessiond.acp.naming import all_names
-from sessiond.acp.recall import Recaller
+from sessiond.acp.recall import LOG, Recaller
 from sessiond.acp.sink import Sink
 from sessiond.acp.spool import AGENT, EDITOR, END, Spool
 from sessiond.acp.switch import Switch
@@ -98,7 +98,8 @@ class Pump:
         into, out = os.dup(agent.stdin.fileno()), os.dup(agent.stdout.fileno())
         agent.stdin.close()
         agent.stdout.close()
-        self._wake = self._start() if self._spool is not None else None
+        if self._spool is not None:
+            self._start_recorder()
         self._agent = Sink(into)
         threading.Thread(target=self._from_editor, daemon=True).start()
         reading = threading.Thread(target=self._from_agent, args=(out,), daemon=True)
@@ -287,8 +288,17 @@ class Pump:
             return
         except OSError:  # it was killed: the next one begins at the start of the spool
             os.close(self._wake)
-            self._starts += 1
-            self._wake = self._start() if self._starts < MOST_STARTS else None
+            self._start_recorder()
+
+    def _start_recorder(self) -> None:
+        self._wake = self._start() if self._starts < MOST_STARTS else None
+        self._starts += 1
+        if self._wake is None and self._spool is not None:
+            print(
+                f"sessiond: what is said here is in no session for now; it is kept in {self._spool.path}. When this conversation "
+                f"has ended, `sessiond acp --recover` brings it in; {LOG} beside it may say why nothing records it",
+                file=sys.stderr,
+            )
 
 
 def _read(source: int) -> bytes:

@@ -65,7 +65,7 @@ class Recorder:
         self._client: AsyncSessiond | None = None
         self._deliverer: Deliverer | None = None
         self._held: dict[str, deque[Step]] = {}
-        """By the agent's id of a session whose store is out of reach: what waits for it, while the others go on."""
+        """By the agent's id of a session that is refused for now: what waits for it, while the others go on."""
         self._given: set[str] = set()
         """Messages of the session that the agent was given as prompts."""
 

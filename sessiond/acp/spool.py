@@ -84,7 +84,7 @@ class SpoolReader:
 
 
 class MadeSessions:
-    """What the steps of a spool made, in a file beside it: the agent's id of a session -> ours, and how much was said in it.
+    """The sessions that the steps of a spool made, in a file beside it: the agent's id -> ours, and how much was said in each.
 
     When a spool is read again after a kill, a session or a message that is not there any more was removed by somebody, and must not
     be made again from what the spool has of it.

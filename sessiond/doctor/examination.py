@@ -17,6 +17,7 @@ from sessiond.doctor.folders import examine_folders, note_unpromised
 from sessiond.doctor.index import examine_index, examine_unfinished
 from sessiond.doctor.journal import examine_journal
 from sessiond.doctor.running import examine_daemon, examine_followed
+from sessiond.doctor.spools import examine_spools
 from sessiond.doctor.stores import StoreDoctor
 from sessiond.endpoint import Places
 from sessiond.errors import ConfigError, SessiondError
@@ -61,6 +62,7 @@ def examine(where: Places, fs: FileSystem, ask: Ask, *, repairing: bool = False)
         yield from examine_journal(fs, where.data + "/journal", config.limits, repairing=repairing)
     for store in config.stores:
         yield from _store(fs, where, store, repairing=repairing)
+    yield from examine_spools(where)
     if status is None:
         yield from examine_index(fs, where)
         yield from examine_unfinished(fs, where, config)

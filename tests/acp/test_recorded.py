@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from sessiond.acp.pump import MOST_STARTS
 from sessiond.client import Appended, Extended, SessionNotFound
-from tests.acp.editor import AGENT, Editor, recorded, spools
+from tests.acp.editor import AGENT, Editor, Peer, recorded, spools
 from tests.shell import Shell, wait_until
 from tests.suite.explore import seeds
 
@@ -229,6 +230,31 @@ def test_a_recorder_that_is_killed_is_started_again(shell: Shell) -> None:
     # A recorder that dies at the same moment as the connection has nobody to start another: the next one brings it in.
     wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
     assert _replies(shell) == _LONG
+
+
+def test_recorders_that_are_all_killed(shell: Shell) -> None:
+    """It is said once where the words are and what brings them in; `doctor` says it too, as long as nobody does."""
+    agent = [sys.executable, str(AGENT), "s1"]
+    editor = Peer(shell.start("acp", "--", *agent), "s1")
+    editor.initialize()
+    editor.call("session/new", cwd="/tmp", mcpServers=[])
+    for _ in range(MOST_STARTS):
+        wait_until(lambda: len(_recorders(shell)) == 1)
+        os.kill(_recorders(shell)[0], signal.SIGKILL)
+        wait_until(lambda: not _recorders(shell))
+        editor.until(editor.prompt("long"))
+    assert editor.end() == 7
+    [spool] = spools(shell)
+    told = editor.process.stderr.read().decode()  # type: ignore[union-attr]
+    assert told.count("\n") == 1
+    assert f"is kept in {spool}. When this conversation has ended, `sessiond acp --recover` brings it in" in told
+    found = [one for one in shell("doctor", "--json").json["findings"] if one["what"] == str(spool)]
+    assert ["sessiond acp --recover" in one["hint"] and "is in no session yet" in one["problem"] for one in found] == [
+        True
+    ]
+    assert shell("acp", "--recover").code == 0
+    assert shell("doctor").code == 0
+    assert len(_replies(shell)) == MOST_STARTS
 
 
 def _after_a_turn(shell: Shell) -> tuple[Editor, str]:
