@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Set
+from collections.abc import Awaitable, Callable, Set
 from typing import Any
 
 from sessiond.acp import visitor
@@ -38,23 +38,27 @@ _PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _BY = "sessiond"
 
+_Missing = Callable[[str], Awaitable[None]]
+"""Gets the agent's id of a session."""
+
 
 class Answering:
     """Has the agent answer in the sessions of one connection. `pid`: of the process that has the agent. `given`: messages that the agent
-    was given already, by this recorder or one before it; it may grow.
+    was given already, by this recorder or one before it; it may grow. `missing`: is told of a session that is not there.
     """
 
-    def __init__(self, pid: int, doing: Doing, given: Set[str]) -> None:
+    def __init__(self, pid: int, doing: Doing, given: Set[str], missing: _Missing) -> None:
         self._pid = pid
         self._doing = doing
         self._given = given
+        self._missing = missing
         self._conversations: dict[str, _Conversation] = {}
         """By the agent's id of a session."""
 
     def follow(self, key: str, session: AsyncSession) -> None:
         """Answer in a session, from now on."""
         if key not in self._conversations:
-            self._conversations[key] = _Conversation(self._pid, key, session, self._doing, self._given)
+            self._conversations[key] = _Conversation(self._pid, key, session, self._doing, self._given, self._missing)
 
     def close(self) -> None:
         """The connection has ended."""
@@ -65,12 +69,15 @@ class Answering:
 class _Conversation:
     """One session. Two tasks: one hears what is asked, one has it answered."""
 
-    def __init__(self, pid: int, key: str, session: AsyncSession, doing: Doing, given: Set[str]) -> None:
+    def __init__(
+        self, pid: int, key: str, session: AsyncSession, doing: Doing, given: Set[str], missing: _Missing
+    ) -> None:
         self._pid = pid
         self._key = key
         self._session = session
         self._doing = doing
         self._given = given
+        self._missing = missing
         self._waiting: deque[str] = deque()
         """Ids of messages."""
         self._known: set[str] = set()
@@ -105,6 +112,8 @@ class _Conversation:
                 if error.message != said:
                     self._complain("it is not answered from elsewhere for now", error.message)
                 said = error.message
+                if isinstance(error, SessionNotFound):
+                    await self._missing(self._key)
             finally:
                 if changes is not None:
                     changes.close()

@@ -50,6 +50,8 @@ class Deliverer:
         """Of sessions in which nothing is said yet: an editor opens many that nobody uses."""
         self._gone: set[str] = set()
         """Somebody removed these: they are not looked for again with each step."""
+        self.erased: set[str] = set()
+        """Of these, the ones that were deleted for good, and whose words must not stay anywhere."""
         self._named: set[str] = set()
         self._given_names: dict[str, str] = {}
         """The names that sessions were given from here."""
@@ -174,6 +176,8 @@ class Deliverer:
         if before is not None and not await self._is_there(before):
             moved = await self._moved(step.key)
             if moved is None:
+                if not await self._is_in_trash(before):
+                    self.erased.add(step.key)
                 return  # somebody removed it, and it does not come back because this is read once more
             before = moved.id
         if not step.fresh:
@@ -200,6 +204,25 @@ class Deliverer:
         if info.name and not (step.fresh and not ours):
             self._named.add(step.key)
         self._took(step.key, session)
+
+    async def missing(self, key: str) -> None:
+        """Look whether a session that was not found was deleted for good. SessiondError."""
+        session = self._sessions.get(key)
+        if session is None or key in self.erased or await self._is_there(session.id):
+            return
+        if await self._is_in_trash(session.id):
+            return
+        moved = await self._moved(key)
+        if moved is None:
+            self.erased.add(key)
+        else:
+            self._took(key, moved)
+
+    async def _is_in_trash(self, session_id: str) -> bool:
+        async for info in self._client.sessions(deleted=True):
+            if info.session_id == session_id:
+                return True
+        return False
 
     async def _is_there(self, session_id: str) -> bool:
         try:

@@ -23,6 +23,7 @@ import msgspec
 from sessiond.acp.answering import Answering
 from sessiond.acp.deliver import LATER, Deliverer
 from sessiond.acp.doing import Doing
+from sessiond.acp.erasing import Eraser
 from sessiond.acp.spool import AGENT, EDITOR, END, HEAD, MadeSessions, SpoolReader, head_of, is_locked, locked, waiting
 from sessiond.acp.steps import Begun, Grew, Over, Said, Step
 from sessiond.acp.talk import Talk
@@ -54,6 +55,7 @@ class Recorder:
         self._path = path
         self._reader = SpoolReader(spool)
         self._made = MadeSessions(path)
+        self._eraser = Eraser(path)
         self._wake = wake
         self._over: float | None = time.monotonic() if wake is None else None
         """When the connection ended."""
@@ -73,6 +75,7 @@ class Recorder:
         """Until the connection has ended and everything is durable. _Unreachable."""
         while True:
             await self._deliver(self._steps())
+            self._erase()
             if self._over is not None:
                 break
             await self._tell()
@@ -101,7 +104,7 @@ class Recorder:
                 if self._over is None:
                     pid = head.get("pid", 0)
                     self._doing = Doing(pid, self._session, self._connection)
-                    self._answering = Answering(pid, self._doing, self._given)
+                    self._answering = Answering(pid, self._doing, self._given, self._missing)
             elif kind in (EDITOR, AGENT) and self._talk is not None:
                 yield from self._talk.feed(kind, at, data)
             elif kind == END:
@@ -118,6 +121,23 @@ class Recorder:
         await self._doing.tell()
         for key, session in self._deliverer.live():
             self._answering.follow(key, session)
+
+    async def _missing(self, key: str) -> None:
+        """Somebody removed a session. If it was deleted for good, its words go from here, too."""
+        try:
+            if self._deliverer is not None:
+                await self._deliverer.missing(key)
+        except SessiondError as error:  # it is asked again soon
+            print(f"{key}: it is not known whether it was deleted: {error.message}", file=sys.stderr, flush=True)
+        self._erase()
+
+    def _erase(self) -> None:
+        if self._deliverer is None or not self._deliverer.erased:
+            return
+        try:
+            self._eraser.erase(self._deliverer.erased)
+        except OSError as error:
+            print(f"words of deleted sessions are still in {self._path}: {error}", file=sys.stderr, flush=True)
 
     def _connection(self) -> int:
         return 0 if self._client is None else self._client._link.number

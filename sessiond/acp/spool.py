@@ -65,9 +65,15 @@ class Spool:
 class SpoolReader:
     """Reads frames, and later those that were added meanwhile."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, at: int = 0) -> None:
+        """`at`: where a frame begins."""
         self._descriptor = descriptor
-        self._at = 0
+        self._at = at
+
+    @property
+    def at(self) -> int:
+        """Return where the last frame that was read ends."""
+        return self._at
 
     def frames(self, until: float = math.inf) -> Iterator[tuple[bytes, int, bytes]]:
         """Kind, time and data of each frame that is whole, was not read yet, and begins before byte `until`. OSError."""

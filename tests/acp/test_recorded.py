@@ -276,12 +276,39 @@ def test_a_session_that_was_removed_stays_so(shell: Shell, permanent: bool) -> N
         client.session(one).delete(permanent=permanent)
     wait_until(lambda: len(_recorders(shell)) == 1)
     os.kill(_recorders(shell)[0], signal.SIGKILL)
-    editor.until(editor.prompt("second"))
+    wait_until(lambda: not _recorders(shell))
+    editor.until(editor.prompt("long second"))  # in many pieces: one of them finds that nobody records
+    [spool] = spools(shell)
+    if permanent:
+        wait_until(lambda: b"second" not in spool.read_bytes())
     editor.end()
     wait_until(lambda: shell("acp", "--recover").code == 0 and not spools(shell))
     with shell.client() as client:
         assert list(client.sessions()) == []
     assert list((shell.data / "acp").glob("*.made")) == []
+
+
+@pytest.mark.parametrize("by_way_of_trash", [False, True], ids=["at once", "from the trash"])
+def test_no_word_stays_of_what_was_deleted_for_good(shell: Shell, by_way_of_trash: bool) -> None:
+    """The spool of a connection that is open keeps what other sessions said, and nothing of that one, also of what comes later."""
+    editor, one = _after_a_turn(shell)
+    [spool] = spools(shell)
+    with shell.client() as client:
+        if by_way_of_trash:
+            client.session(one).delete()
+            kept = editor.call("session/new", cwd="/tmp", mcpServers=[])["result"]["sessionId"]
+            editor.session, other = kept, editor.session
+            editor.until(editor.prompt("other"))
+            wait_until(lambda: any(info.message_count == 2 for info in client.sessions()))
+            assert b"first" in spool.read_bytes()
+            editor.session = other
+        client.session(one).delete(permanent=True)
+        wait_until(lambda: b"first" not in spool.read_bytes())
+    editor.until(editor.prompt("second"))
+    wait_until(lambda: b"second" not in spool.read_bytes())
+    assert (b"other" in spool.read_bytes()) == by_way_of_trash
+    editor.end()
+    wait_until(lambda: not spools(shell))
 
 
 @pytest.mark.parametrize("all_of_it", [False, True], ids=["truncated", "cleared"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sessiond.acp.erasing import Eraser
 from sessiond.acp.spool import AGENT, EDITOR, HEAD, Spool, SpoolReader, head_of, is_locked, locked, waiting
 
 _frames = st.lists(st.tuples(st.sampled_from([EDITOR, AGENT]), st.binary(max_size=20)), max_size=6)
@@ -37,6 +40,56 @@ def test_a_cut_frame_is_not_read(tmp_path: Path, frames: list[tuple[bytes, bytes
         until = data.draw(st.sampled_from(ends))
         bounded = [(kind, content) for kind, _, content in SpoolReader(file.fileno()).frames(until)]
         assert bounded == expected[: sum(end <= until for end in ends)]
+
+
+def _said(key: str, number: int) -> list[tuple[bytes, bytes]]:
+    """Lines of a session, each with a word of it: a request, its response, and an update; and an answer to the agent."""
+    word = f"word of {key} {number}"
+    asked: list[tuple[bytes, dict[str, Any]]] = [
+        (EDITOR, {"id": number, "method": "session/prompt", "params": {"sessionId": key, "prompt": word}}),
+        (AGENT, {"method": "session/update", "params": {"sessionId": key, "update": word}}),
+        (AGENT, {"id": number, "method": "fs/read_text_file", "params": {"sessionId": key, "path": word}}),
+        (EDITOR, {"id": number, "result": {"content": word}}),
+        (AGENT, {"id": number, "result": {"stopReason": "end_turn", "usage": word}}),
+    ]
+    return [(kind, json.dumps(one).encode() + b"\r\n") for kind, one in asked]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=4),
+    st.lists(st.integers(1, 90), min_size=8),
+    st.booleans(),
+)
+def test_what_is_erased_is_blank(tmp_path: Path, keys: list[str], cuts: list[int], meanwhile: bool) -> None:
+    """Wherever lines are cut, and whether it is erased at the end or all the time: no word of a session stays, each of another
+    does, and so does the place of every frame.
+    """
+    spool = Spool.made(str(tmp_path), b"{}")
+    eraser = Eraser(spool.path)
+    lines = [one for number, key in enumerate(keys) for one in _said(key, number)]
+    lines.append((EDITOR, b'{"id":"l","method":"session/list"}\n'))
+    lines.append((AGENT, b'{"id":"l","result":{"sessions":[{"sessionId":"a","title":"word of a"}]}}\n'))
+    for number, (kind, line) in enumerate(lines):
+        for piece in _two(line, cuts, number):
+            spool.write(kind, piece)
+            if meanwhile:
+                eraser.erase({"a"})
+    eraser.erase({"a"})
+    frames = [(kind, data) for kind, _, data in SpoolReader(spool.descriptor).frames()][1:]
+    os.close(spool.descriptor)
+    assert [len(data) for _, data in frames] == [
+        len(piece) for n, (_, line) in enumerate(lines) for piece in _two(line, cuts, n)
+    ]
+    kept = {kind: b"".join(data for of, data in frames if of == kind).split(b"\n") for kind in (EDITOR, AGENT)}
+    for kind, found in kept.items():
+        expected = [line.rstrip() if b"word of b" in line else b"" for of, line in lines if of == kind]
+        assert [line.strip() for line in found] == [*expected, b""]
+
+
+def _two(line: bytes, cuts: list[int], number: int) -> tuple[bytes, bytes]:
+    cut = cuts[number % len(cuts)]
+    return line[:cut], line[cut:]
 
 
 def test_spools_are_in_the_order_in_which_they_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
