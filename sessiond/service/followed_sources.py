@@ -178,9 +178,10 @@ class FollowedSources:
     async def _set_gone(self, path: str, gone: bool | None) -> None:
         place = self._place
         for local_id in await place.ledger.sessions(place.store.name, path):
-            if await place.has(local_id):
+            holder = await place.where(local_id)
+            if await holder.has(local_id):
                 try:
-                    await mark_session(place, local_id, path, gone)
+                    await mark_session(holder, local_id, path, gone)
                 except SessiondError as error:
                     log.warning("cannot note in %s whether %s is there: %s", local_id, path, error.message)
         if gone:

@@ -96,6 +96,7 @@ async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -
     if said is None:
         return None
     local_id = kept.start.suggested_id
+    home, place = place, await place.where(local_id)
     if not await place.has(local_id):
         return None
     whole = mark if kept.growth.at_end else None
@@ -109,7 +110,7 @@ async def read_on(place: ImportTarget, sources: Sources, path: str, tool: str) -
     sources.kept.put(kept)
     if whole is not None:
         sources.remember(path, tool, whole, [local_id])
-        place.ledger.read_to_end(place.store.name, path, tool, whole)
+        home.ledger.read_to_end(home.store.name, path, tool, whole)
     newest = max((one.message["timestamp"] for one in said.messages), default="")
     return ReadOn(told, newest, said.skipped)
 

@@ -101,7 +101,8 @@ class ImportFile(msgspec.Struct):
             if source_id in ends:
                 ends[source_id] = msgspec.structs.replace(ends[source_id], last=last, fields=fields_said(one.info))
         for start in self.starts:
-            if start.suggested_id not in self.not_begun and not await place.has(start.suggested_id):
+            local_id = start.suggested_id
+            if local_id not in self.not_begun and not await (await place.where(local_id)).has(local_id):
                 sessions.pop(start.source_id, None)
                 ends.pop(start.source_id, None)
         sources.rows[self.found.path] = msgspec.structs.replace(self.rows, sessions=sessions, ends=ends)

@@ -59,18 +59,41 @@ class SourceKnowledge(msgspec.Struct, frozen=True):
 
 class ImportTarget:
     """The place where sessions arrive: a store and what belongs to it. Several may be put at a time; they are indexed one after
-    another.
+    another. `home`: the store that the sources are imported into, if somebody moved a session from it to `store`.
     """
 
-    def __init__(self, open_sessions: OpenSessions, catalog: Catalog, store: Store, ledger: SourceLedger) -> None:
+    def __init__(
+        self,
+        open_sessions: OpenSessions,
+        catalog: Catalog,
+        store: Store,
+        ledger: SourceLedger,
+        home: Store | None = None,
+    ) -> None:
         self.open_sessions = open_sessions
         self.catalog = catalog
         self.store = store
         self.ledger = ledger
+        self._home = home or store
         self._indexing = asyncio.Lock()
 
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
+
+    def parent_id(self, local_id: str) -> str:
+        """Return the wire id of a session that another one continues: it is where sources are imported."""
+        return join_wire_id(self._home.name, local_id)
+
+    async def where(self, local_id: str) -> ImportTarget:
+        """Return the place that has the session: this one, or the one that somebody moved it to. Unavailable."""
+        if await self.has(local_id):
+            return self
+        moved_to = (await self.ledger.recall(self.store.name, local_id)).moved_to
+        store = None if moved_to is None else self.open_sessions.stores.get(moved_to)
+        if store is None:
+            return self
+        there = ImportTarget(self.open_sessions, self.catalog, store, self.ledger, self.store)
+        return there if await there.has(local_id) else self
 
     async def known(self, local_id: str, path: str, *, followed: bool) -> SourceKnowledge:
         """Unavailable if that cannot be found out now."""
@@ -210,7 +233,7 @@ class ImportedSession:
         """What the source says, as in `SourceDigest.messages`."""
         parent = self.info.get("parent")
         if parent:
-            self.info["parent"] = {**parent, "sessionId": place.wire_id(parent["sessionId"])}
+            self.info["parent"] = {**parent, "sessionId": place.parent_id(parent["sessionId"])}
 
     def learn(self, fields: JsonObject) -> None:
         learn(self.info, fields)

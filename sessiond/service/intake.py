@@ -233,7 +233,8 @@ class Intake:
             await self._read(ImportFile(found, mark, named=named))
 
     async def _passed_over(self, path: str, mark: str) -> bool:
-        known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
+        has = None if self._wanted.followed else self._has
+        known = await self._sources.unchanged(path, self._wanted.format, mark, has)
         if known is None or not self._cut_here.isdisjoint(self._sources.local_ids(path)):
             untouched = (
                 self._wanted.since is not None and await self._threads.call(changed_at, path) < self._wanted.since
@@ -339,7 +340,7 @@ class Intake:
         if lost and not self._wanted.dry_run and self._wanted.since is None:
             for local_id in sorted(lost):
                 try:
-                    await shielded(vanish(self._place, local_id, path))
+                    await shielded(vanish(await self._where(local_id), local_id, path))
                 except Exception as error:
                     self._tally.warn(
                         path,
@@ -359,7 +360,7 @@ class Intake:
             case Continued():
                 start = SessionStart(event.source_id, event.suggested_id, event.info)
                 file.begins(start)
-                file.arriving[event.source_id] = await continued(self._place, start, file)
+                file.arriving[event.source_id] = await continued(await self._where(start.suggested_id), start, file)
             case InfoUpdate():
                 if event.source_id in file.arriving:
                     file.arriving[event.source_id].learn(event.fields)
@@ -405,8 +406,8 @@ class Intake:
             await self._finish(ended, None, file)
         while any(other.local_id == start.suggested_id for other in self._storing.values()):
             await self._one_stored()
-        place, now, followed = self._place, self._now(), self._wanted.followed
-        known = await self._known(start, file)
+        place, now, followed = await self._where(start.suggested_id), self._now(), self._wanted.followed
+        known = await self._known(place, start, file)
         if followed:
             there = await place.has(start.suggested_id)
             if not there and (known.removed or known.has_arrived):
@@ -429,10 +430,22 @@ class Intake:
             return Grown(place, start, held, known, followed=followed)
         return New(place, start, now, known, followed=followed)
 
-    async def _known(self, start: SessionStart, file: ImportFile) -> SourceKnowledge:
-        """Unavailable if it cannot be found out, and nobody asked for this import: it must wait then."""
+    async def _where(self, local_id: str) -> ImportTarget:
+        """Return the place that has the session. Unavailable if that cannot be found out, and nobody asked for this import: it must wait then."""
         try:
-            return await self._place.known(start.suggested_id, file.found.path, followed=self._wanted.followed)
+            return await self._place.where(local_id)
+        except Unavailable:
+            if self._wanted.followed:
+                raise
+            return self._place
+
+    async def _has(self, local_id: str) -> bool:
+        return await (await self._where(local_id)).has(local_id)
+
+    async def _known(self, place: ImportTarget, start: SessionStart, file: ImportFile) -> SourceKnowledge:
+        """Unavailable as `_where`."""
+        try:
+            return await place.known(start.suggested_id, file.found.path, followed=self._wanted.followed)
         except Unavailable:
             if self._wanted.followed:
                 raise
@@ -530,7 +543,7 @@ class Intake:
             return
         for event, path in self._names:
             try:
-                await give_name(self._place, self._tally, event)
+                await give_name(await self._where(event.suggested_id), self._tally, event)
             except BadFile:
                 continue
             except (SessiondError, OSError):

@@ -51,6 +51,12 @@ class Removals:
         ledger: SourceLedger = await asyncio.to_thread(self.load)
         await ledger.remove(*split_wire_id(wire_id), message_ids, later=done)
 
+    async def note_move(self, wire_id: str, session: Session, store: str) -> None:
+        """The session is about to be moved to another store, and follows its source there. Unavailable as for `note`."""
+        if _came_from_a_tool(session):
+            ledger: SourceLedger = await asyncio.to_thread(self.load)
+            await ledger.move(*split_wire_id(wire_id), store)
+
     def edited(self, one: Named, old: Session, now: Session | None) -> None:
         """Another program changed or (None) removed the session's file."""
         if now is old or not _came_from_a_tool(old):

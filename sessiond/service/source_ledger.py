@@ -78,7 +78,8 @@ class SourceLedger:
             if (its_store, its_id) == (store, local_id) and path in by_path:
                 by_path[path] = by_path[path].grown(growths)
         removed = {one for its_store, its_id, one in self._removed if (its_store, its_id) == (store, local_id)}
-        return Recalled(by_path, found.removed or WHOLE in removed, found.removed_messages | (removed - {WHOLE}))
+        messages = found.removed_messages | (removed - {WHOLE})
+        return Recalled(by_path, found.removed or WHOLE in removed, messages, found.moved_to)
 
     async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
         """Return what `path` said of the session; None if it was not read yet. Unavailable."""
@@ -138,6 +139,16 @@ class SourceLedger:
                 raise self._unknown(error) from error
             self._removed |= rows
             self._flush_soon()
+
+    async def move(self, store: str, local_id: str, to_store: str) -> None:
+        """A person moves the session: sources that are imported into `store` go on in `to_store`. As `remove`; if it can only be
+        written later, it stays removed, and is not followed there.
+        """
+        await self.flush()
+        try:
+            await self._on_thread(lambda: self._file.move(store, local_id, to_store))
+        except Unusable:
+            await self.remove(store, local_id)
 
     async def cut(self, store: str) -> set[str]:
         """Return the local ids of sessions of which messages were removed; none where that cannot be known now."""

@@ -41,6 +41,10 @@ _SCHEMA = f"""
         store TEXT NOT NULL, id TEXT NOT NULL, message BLOB NOT NULL,
         PRIMARY KEY (store, id, message)
     ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS moved (
+        store TEXT NOT NULL, id TEXT NOT NULL, to_store TEXT NOT NULL,
+        PRIMARY KEY (store, id)
+    ) WITHOUT ROWID;
     PRAGMA user_version = {_VERSION};
 """
 _PATIENCE_S = 5.0
@@ -64,12 +68,13 @@ class FileRead(msgspec.Struct, frozen=True):
 
 class Recalled(msgspec.Struct, frozen=True):
     """The facts that are known of a session. `by_path`: what each file said of it. `removed`: a person removed it here.
-    `removed_messages`: digests of the ids of messages that a person removed.
+    `removed_messages`: digests of the ids of messages that a person removed. `moved_to`: the store that a person moved it to.
     """
 
     by_path: dict[str, SourceDigest] = {}
     removed: bool = False
     removed_messages: frozenset[bytes] = frozenset()
+    moved_to: str | None = None
 
 
 class Entries(msgspec.Struct):
@@ -109,15 +114,11 @@ class LedgerFile:
 
     def write_durably(self, entries: Entries) -> None:
         """Not even a power failure undoes it."""
+        self._use_durably(lambda connection: _write(connection, entries))
 
-        def write(connection: sqlite3.Connection) -> None:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            try:
-                _write(connection, entries)
-            finally:
-                connection.execute("PRAGMA synchronous = NORMAL")
-
-        self._use(write)
+    def move(self, store: str, local_id: str, to_store: str) -> None:
+        """All that is known of a session is known of it in `to_store` too, and it is removed from `store`. Durable."""
+        self._use_durably(lambda connection: _move(connection, store, local_id, to_store))
 
     def recall(self, store: str, local_id: str) -> Recalled:
         return self._use(lambda connection: _recall(connection, store, local_id))
@@ -192,6 +193,16 @@ class LedgerFile:
                 self._failing = False
                 return done
 
+    def _use_durably(self, write: Callable[[sqlite3.Connection], None]) -> None:
+        def durably(connection: sqlite3.Connection) -> None:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            try:
+                write(connection)
+            finally:
+                connection.execute("PRAGMA synchronous = NORMAL")
+
+        self._use(durably)
+
     def _opened(self) -> sqlite3.Connection:
         if self.path is not None:
             with contextlib.suppress(FileExistsError):
@@ -246,6 +257,29 @@ def _write(connection: sqlite3.Connection, entries: Entries) -> None:
         connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?, ?)", list(entries.removed))
 
 
+def _move(connection: sqlite3.Connection, store: str, local_id: str, to_store: str) -> None:
+    with connection:
+        for sql in (
+            "DELETE FROM session WHERE store = ? AND id = ?",
+            "DELETE FROM grown WHERE store = ? AND id = ?",
+            "DELETE FROM removed WHERE store = ? AND id = ?",
+        ):
+            connection.execute(sql, (to_store, local_id))
+        for sql in (
+            "INSERT INTO session SELECT ?, id, path, digests FROM session WHERE store = ? AND id = ?",
+            "INSERT INTO grown SELECT ?, id, path, nth, said FROM grown WHERE store = ? AND id = ?",
+            "INSERT INTO removed SELECT ?, id, message FROM removed WHERE store = ? AND id = ?",
+        ):
+            connection.execute(sql, (to_store, store, local_id))
+        sql = "DELETE FROM removed WHERE store = ? AND id = ? AND message = ?"
+        connection.execute(sql, (to_store, local_id, WHOLE))  # what was removed here once is there now
+        connection.execute("INSERT OR IGNORE INTO removed VALUES (?, ?, ?)", (store, local_id, WHOLE))
+        connection.execute("DELETE FROM moved WHERE store = ? AND id = ?", (to_store, local_id))
+        sql = "UPDATE moved SET to_store = ? WHERE to_store = ? AND id = ?"
+        connection.execute(sql, (to_store, store, local_id))
+        connection.execute("INSERT OR REPLACE INTO moved VALUES (?, ?, ?)", (store, local_id, to_store))
+
+
 def _append(connection: sqlite3.Connection, key: DigestKey, growths: Sequence[SourceGrowth]) -> None:
     sql = "SELECT COALESCE(MAX(nth), 0) FROM grown WHERE store = ? AND id = ? AND path = ?"
     row = _row(key)
@@ -276,4 +310,6 @@ def _recall(connection: sqlite3.Connection, store: str, local_id: str) -> Recall
             log.warning("what %s said of %s cannot be read: %s", path, local_id, error)
     rows = connection.execute("SELECT message FROM removed WHERE store = ? AND id = ?", (store, local_id))
     removed = frozenset(row[0] for row in rows)
-    return Recalled(by_path, WHOLE in removed, removed - {WHOLE})
+    sql_moved = "SELECT to_store FROM moved WHERE store = ? AND id = ?"
+    moved = connection.execute(sql_moved, (store, local_id)).fetchone()
+    return Recalled(by_path, WHOLE in removed, removed - {WHOLE}, moved[0] if moved else None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
@@ -20,7 +20,7 @@ from sessiond.importers.record import RowsRead, SkippedLine
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
 from sessiond.misfits import Misfits
-from sessiond.model.values import join_wire_id, split_wire_id, timestamp
+from sessiond.model.values import split_wire_id, timestamp
 from sessiond.service.catalog import Catalog
 from sessiond.service.kept_sources import KeptSources
 from sessiond.service.source_ledger import SourceLedger
@@ -117,20 +117,24 @@ class Sources:
         if isinstance(source.get("fingerprint"), str) and known.mark is None:
             known.mark = source["fingerprint"]
 
-    async def unchanged(self, path: str, tool: str | None, mark: str, *, followed: bool = False) -> int | None:
+    async def unchanged(
+        self,
+        path: str,
+        tool: str | None,
+        mark: str,
+        has: Callable[[str], Awaitable[bool]] | None,
+    ) -> int | None:
         """Return how many sessions of a file are here, if it was read to its end in this version; None if it must be read.
 
-        A session that is no longer here does not keep its file from being read, unless the file is `followed`.
+        `has`: says whether a session is here; one that is not does not keep its file from being read. None: it does.
         """
         known = self._known.get(path)
         if known is None or known.mark != mark or tool not in (None, known.tool):
             return None
-        if followed:
-            return len(known.local_ids)
-        for local_id in known.local_ids:
-            wire_id = join_wire_id(self._store.name, local_id)
-            if self._catalog.owners.peek(wire_id) is None and await self._store.look(local_id) is None:
-                return None
+        if has is not None:
+            for local_id in known.local_ids:
+                if not await has(local_id):
+                    return None
         return len(known.local_ids)
 
     def mark(self, path: str) -> str | None:

@@ -254,7 +254,7 @@ class Transfer:
                 hint="please report this with `sessiond doctor`",
             )
         try:
-            await self._removals.note(one.wire_id, session)
+            await self._removals.note_move(one.wire_id, session, target.store.name)
             await one.stored.remove()
         except SessiondError:
             await target.stored.remove()

@@ -30,9 +30,12 @@ async def inline(function: Any, *args: Any) -> Any:
 class House:
     """A home folder with one store; `reopen` is a restart after a kill."""
 
-    def __init__(self, fs: FileSystem, home: str, fmt: str = "jsonl", limits: Limits | None = None) -> None:
+    def __init__(
+        self, fs: FileSystem, home: str, fmt: str = "jsonl", limits: Limits | None = None, *, name: str = "default"
+    ) -> None:
         self.fs = fs
         self.home = home
+        self.name = name
         self.format = registry.get(fmt)
         self.limits = limits or Limits(settle_s=0.0)
         self.clock = ManualClock()
@@ -40,13 +43,14 @@ class House:
         self.folder = posixpath.join(home, "sessions")
 
     async def open(self) -> Owner:
-        for name in ("sessions", "journal", "trash/default"):
+        trashed = f"trash/{self.name}"
+        for name in ("sessions", "journal", trashed):
             self.fs.make_dirs(posixpath.join(self.home, name))
         self.journal = InlineJournal(self.fs, posixpath.join(self.home, "journal"), self.limits)
         files = StoreFiles(self.fs, self.folder, self.format)
-        trash = Trash(self.fs, posixpath.join(self.home, "trash/default"))
+        trash = Trash(self.fs, posixpath.join(self.home, trashed))
         store = FolderStore(
-            name="default", fmt=self.format, files=files, trash=trash, journal=self.journal, clock=self.clock,
+            name=self.name, fmt=self.format, files=files, trash=trash, journal=self.journal, clock=self.clock,
             limits=self.limits, run=inline,
         )  # fmt: skip
         store.subscribe(self.events.append)
