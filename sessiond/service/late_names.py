@@ -9,7 +9,7 @@ from sessiond.service.imported_session import ImportTarget
 
 
 async def give_name(place: ImportTarget, tally: ImportTally, event: InfoUpdate) -> None:
-    """Name the session, if it is here and lacks a name. BadFile: it cannot be read."""
+    """Name the session, if it is here, and nobody has named it or removed its name. BadFile: it cannot be read."""
     name = event.fields.get("name")
     held = await place.held(event.suggested_id) if name else None
     if held is None:
@@ -17,10 +17,8 @@ async def give_name(place: ImportTarget, tally: ImportTally, event: InfoUpdate) 
     one = held.one
     try:
         session = held.session
-        if not session.name or session.name == session.metadata.get(UNTITLED):
-            metadata = {key: value for key, value in session.metadata.items() if key != UNTITLED}
-            fields = {"name": name, "metadata": metadata}
-            await one.change(lambda draft: draft.update(fields, None, at=session.updated_at))
+        if (session.name or None) == session.metadata.get(UNTITLED):
+            await one.change(lambda draft: draft.update({"name": name}, None, at=session.updated_at))
             await place.save(one)
             if one.wire_id in tally.sessions:
                 tally.sessions[one.wire_id] = place.open_sessions.info(one)

@@ -264,15 +264,16 @@ def _text(value: Json) -> str:
 
 
 def learned(here: Mapping[str, Json], theirs: Mapping[str, Json], before: SourceDigest, prefix: str = "") -> JsonObject:
-    """Fields of the source that are missing here, or that here still have the value that the source gave before. A field that
-    the source no longer has is None.
+    """Fields of the source that are missing here and that it did not give before (otherwise a person removed them), or that here
+    still have the value that the source gave before. A field that the source no longer has is None.
     """
     fresh: JsonObject = {}
     for key, value in theirs.items():
         ours = here.get(key)
         if value in (None, "") or same_json(ours, value):
             continue
-        if ours in (None, "") or digest_of(ours) in before.field(prefix + key):
+        was_given = prefix + key in before.fields  # what is only expected may not have come before a crash
+        if not was_given if ours in (None, "") else digest_of(ours) in before.field(prefix + key):
             fresh[key] = value
     for key, ours in here.items():
         if key not in theirs and digest_of(ours) in before.field(prefix + key):

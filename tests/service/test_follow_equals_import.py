@@ -410,6 +410,29 @@ async def test_what_was_renamed_here_keeps_its_name(served: Served, tmp_path: Pa
     assert info["name"] == "mine"
 
 
+@pytest.mark.parametrize("titled", [True, False])
+async def test_a_name_that_was_removed_here_stays_away(served: Served, tmp_path: Path, titled: bool) -> None:
+    """One that the tool gave, or the first words. The tool writes the same, then another one, into the same file or the next."""
+    source = tmp_path / "source" / "s.jsonl"
+    title = {"type": "custom-title", "customTitle": "theirs", "sessionId": "s"}
+    first = claude("u1", "user", parentUuid=None, message={"role": "user", "content": "a"})
+    named = [title] if titled else []
+    await served.bring(lines(source, first, *named))
+    await served.service.update(FakePeer(), "claude-code-s", {"name": None})
+    second = claude("u2", "assistant", parentUuid="u1", message={"role": "assistant", "content": "b"})
+    [info] = (await served.bring(lines(source, first, *named, second)))["sessions"]
+    assert info["name"] is None
+    again = [{**title, "customTitle": "theirs again"}] if titled else []
+    third = claude("u3", "user", parentUuid="u2", message={"role": "user", "content": "c"})
+    [info] = (await served.bring(lines(source, first, *named, second, third, *again)))["sessions"]
+    assert info["name"] is None
+    if not titled:
+        summary = {"type": "summary", "summary": "Theirs", "leafUuid": "u3"}
+        other = claude("u9", "user", parentUuid=None, sessionId="other", message={"role": "user", "content": "x"})
+        await served.bring(lines(tmp_path / "source" / "other.jsonl", summary, other))
+        assert (await served.service.open(FakePeer(), "claude-code-s"))["session"]["name"] is None
+
+
 async def test_a_revision_that_is_too_large_is_tried_again(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

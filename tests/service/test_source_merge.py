@@ -179,7 +179,10 @@ def test_a_field_follows_the_source_until_it_is_changed_here() -> None:
     before = SourceDigest(fields={"name": digest_of("one"), "metadata.k": digest_of(1), "summary": digest_of("s")})
     assert learned({"name": "one"}, {"name": "two"}, before) == {"name": "two"}
     assert learned({"name": "mine"}, {"name": "two"}, before) == {}
-    assert learned({}, {"name": "two"}, before) == {"name": "two"}
+    assert learned({}, {"name": "two"}, before) == {}, "a person removed it"
+    assert learned({}, {"name": "two"}, before.vanished()) == {}
+    announced = SourceDigest(expected_fields={"name": [digest_of("one")]})
+    assert learned({}, {"name": "two"}, announced) == {"name": "two"}, "a crash came before it was there"
     assert learned({"k": 1, "own": 2}, {}, before, "metadata.") == {"k": None}
     assert learned({"summary": "s"}, {"summary": None}, before) == {}
 
