@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from sessiond.client import (
     AnswerLost,
     DaemonUnreachable,
+    NoAnswer,
     Progress,
     Sessiond,
     SessiondError,
@@ -28,6 +29,7 @@ from sessiond.client import (
     connect,
     requests,
 )
+from sessiond.client.aio import link as link_module
 from tests.client.scripted import Raw, Scripted
 from tests.shell import wait_until
 from tests.zygote import ForkedHome
@@ -322,6 +324,49 @@ def test_a_connection_that_never_gets_anywhere_is_given_up() -> None:
         with pytest.raises(AnswerLost):
             connect(daemon.address, token="t", attempts=2, timeout_s=math.inf)
         assert [one["method"] for one in daemon.asked] == ["initialize"] * 2
+
+
+@contextmanager
+def slow(times: float) -> Iterator[tuple[Scripted, threading.Event]]:
+    """A daemon that responds to `session/fork` when the event is set, the first times that it is asked."""
+    release, asked = threading.Event(), 0
+
+    def fork(params: dict[str, Any]) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        assert asked > times or release.wait(30)
+        return {"session": {**INFO, "sessionId": params["sessionId"]}}
+
+    try:
+        with Scripted(session__fork=fork) as daemon:
+            yield daemon, release
+    finally:
+        release.set()
+
+
+async def test_a_deadline_ends_only_its_own_request() -> None:
+    """The other task gets its response over the same connection, and the one that came too late goes to nobody."""
+    with slow(math.inf) as (daemon, release):
+        async with await aconnect(daemon.address, token="t") as sessiond:
+            other = asyncio.create_task(sessiond.session("a").fork())
+            await asyncio.to_thread(wait_until, lambda: len(daemon.asked) == 2)
+            with pytest.raises(NoAnswer):
+                await sessiond.session("b").fork(timeout_s=0.0)
+            release.set()
+            assert ((await other).id, (await sessiond.session("c").fork()).id) == ("a", "c")
+    assert [one["method"] for one in daemon.asked].count("initialize") == 1
+
+
+async def test_a_connection_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing at all is heard over it: the next call makes another one."""
+    monkeypatch.setattr(link_module, "_HANGS_S", 0.05)
+    with slow(1) as (daemon, _):
+        async with await aconnect(daemon.address, token="t") as sessiond:
+            for _ in range(2):  # a part of the first one's time may have passed before the last word was heard
+                with suppress(NoAnswer):
+                    await sessiond.session("a").fork(timeout_s=0.1)
+            assert (await sessiond.session("b").fork()).id == "b"
+    assert [one["method"] for one in daemon.asked].count("initialize") == 2
 
 
 def test_without_a_limit_a_call_waits(forked: ForkedHome) -> None:

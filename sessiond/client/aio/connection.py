@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -34,6 +35,9 @@ class AsyncConnection:
         self._awaited: dict[int, asyncio.Future[Incoming]] = {}
         self._hearing: dict[int, Request[Any]] = {}
         """Requests that are told of their progress."""
+        self._heard_at = time.monotonic()
+        self._missed_since = math.inf
+        """When the first request was made that got no response in time, of those since anything was heard."""
         self.ended: BaseException | None = None
         """Why it is of no use any more."""
         self.told_of_end: Callable[[], None] | None = None
@@ -99,6 +103,11 @@ class AsyncConnection:
         self._writer.write(line)
         return number, answer
 
+    def silent_s(self, begun: float) -> float:
+        """Return for how long nothing was heard, now that a request of that time (monotonic) got no response by its deadline."""
+        self._missed_since = min(self._missed_since, begun)
+        return time.monotonic() - max(self._missed_since, self._heard_at)
+
     def _forked(self) -> None:
         self.ended = ConnectionResetError("the connection is the parent's")
 
@@ -111,6 +120,7 @@ class AsyncConnection:
         lines = IncomingLines()
         try:
             while chunk := await self._reader.read(_READ_BYTES):
+                self._heard_at, self._missed_since = time.monotonic(), math.inf
                 for incoming in lines.feed(chunk):
                     self._take(incoming)
             self._end(ConnectionResetError("the daemon ended the connection"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from weakref import WeakSet
@@ -16,6 +17,8 @@ from sessiond.client.requests import Answer, Request
 from sessiond.client.tape import Tape
 
 T = TypeVar("T")
+_HANGS_S = 10.0
+"""A connection over which a request got no response in time, and nothing else for so long either, is given up."""
 
 
 class AsyncClosable(Protocol):
@@ -115,6 +118,7 @@ class AsyncLink:
         forks.process()
         patience = self.timeout_s if timeout_s is None else timeout_s
         connection: AsyncConnection | None = None
+        begun = time.monotonic()
         attempt = 0
         try:
             async with asyncio.timeout(None if patience == math.inf else patience):
@@ -136,7 +140,9 @@ class AsyncLink:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE_S)
         except TimeoutError:
-            self._drop(connection)  # what still comes over it has nobody to go to
+            # Other tasks wait for their responses over it; the one that comes too late is not listened to.
+            if connection is not None and connection.silent_s(begun) >= min(self.timeout_s, _HANGS_S):
+                self._drop(connection)
             raise no_answer(method, patience) from None
 
     async def _connected(self, patience: float) -> AsyncConnection:
