@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import time
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 from _weakref import ref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, DaemonTarget
 from sessiond.client.failures import answer_lost, closed, error_of, no_answer
 from sessiond.client.requests import Answer, Request
 from sessiond.client.tape import Tape
-from sessiond.errors import SessiondError
+from sessiond.errors import InvalidParams, SessiondError
 
 T = TypeVar("T")
 
@@ -56,6 +56,8 @@ class Link:
         self.attempts = attempts
         self.closed = False
         self._lock = allocate_lock()
+        self._turn_of: int | None = None
+        """The thread that has the connection to itself."""
         self._connection: DaemonConnection | None = None
         self._feeds: list[ref[Closable]] = []
         forks.keep(self, Link._forked)
@@ -120,6 +122,7 @@ class Link:
 
     def _forked(self) -> None:
         self._lock = allocate_lock()
+        self._turn_of = None
         self._connection = None
 
     def owns(self, feed: Closable) -> None:
@@ -183,12 +186,19 @@ class Link:
         """Nobody else uses the connection meanwhile."""
         forks.process()
         left = -1.0 if patience == math.inf else max(0.0, deadline - time.monotonic())
+        if self._turn_of == get_ident():
+            raise InvalidParams(
+                f"{method} was called in the midst of another call of the same client",
+                hint="let a progress callback or a signal handler use a client of its own: `connect()`",
+            )
         lock = self._lock  # a child that forks in the midst of a turn gets another
         if not lock.acquire(timeout=left):
             raise no_answer(method, patience)
         try:
+            self._turn_of = get_ident()
             yield
         finally:
+            self._turn_of = None
             lock.release()
             if self.closed:
                 self._drop_if_unused()

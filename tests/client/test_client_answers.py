@@ -20,6 +20,7 @@ import pytest
 from sessiond.client import (
     AnswerLost,
     DaemonUnreachable,
+    InvalidParams,
     NoAnswer,
     Progress,
     Sessiond,
@@ -175,6 +176,16 @@ def test_progress_is_told_while_it_lasts() -> None:
         assert sessiond.backup("/copy", on_progress=heard.append).files == 2
         assert sessiond.call("daemon/backup", {"path": "/x"}, on_progress=heard.append) == COPIED
     assert heard == [Progress(), Progress(percentage=50)] * 2
+
+
+def test_a_callback_that_calls_its_own_client_is_told_at_once() -> None:
+    """It would wait for itself. One with a client of its own may ask what it likes."""
+    daemon = Early(daemon__backup=reports, session__list={"sessions": []})
+    with daemon, connect(daemon.address, token="t") as sessiond, connect(daemon.address, token="t") as other:
+        with pytest.raises(InvalidParams, match=r"session/list .* in the midst of another"):
+            sessiond.backup("/copy", on_progress=lambda _: list(sessiond.sessions()), timeout_s=math.inf)
+        assert list(sessiond.sessions()) == []
+        assert sessiond.backup("/copy", on_progress=lambda _: list(other.sessions())).files == 2
 
 
 async def test_progress_for_asyncio() -> None:
