@@ -93,6 +93,8 @@ class Sources:
                 if page.lost:
                     return
                 for info in page.items:
+                    if info.parent is not None and info.parent.get("seq") is not None:
+                        continue  # a fork or a copy says where its words came from; it is not in the source
                     self._learn(info.session_id.rpartition("/")[2], info.metadata.get("source"))
                 cursor = page.next_cursor
                 if cursor is None:

@@ -191,3 +191,26 @@ async def test_a_session_follows_its_source_to_another_folder(served: Served, tm
     await followed(served, copied)
     [info] = (await served.service.list())["sessions"]
     assert (info["metadata"]["source"]["path"], info["messageCount"]) == (str(moved), 5), "there are two of them now"
+
+
+async def test_a_fork_is_not_what_its_source_once_had(served: Served, tmp_path: Path) -> None:
+    """It says where its words came from. That the ledger was lost does not mean that its source had it, and has lost it."""
+    path = transcript(tmp_path / "p", range(1, 4))
+    await followed(served, path)
+    fork = (await served.service.fork(FakePeer(), wire_id(path)))["sessionId"]
+    await served.close()
+    (tmp_path / "imports.db").unlink()
+    await served.start()
+    with path.open("a") as file:
+        file.write(record(4))
+    await followed(served, path)
+    for info in (await served.service.list())["sessions"]:
+        assert "gone" not in info["metadata"]["source"], info["sessionId"]
+    assert await served.texts(fork) == ["text 1", "text 2", "text 3"]
+    path.unlink()
+    following = await served.service.transfer.followed(served.service.stores["default"])
+    await following.gone([str(path)])
+    gone = {
+        info["sessionId"]: info["metadata"]["source"].get("gone") for info in (await served.service.list())["sessions"]
+    }
+    assert gone == {wire_id(path): True, fork: None}
