@@ -82,7 +82,7 @@ class Exporter:
                 f"the folder {folder} does not exist", hint=f"create it with `mkdir -p {shlex.quote(folder)}`"
             )
         fs = RealFileSystem()
-        there = fs.stat(path) if self._overwrite else None
+        there = fs.stat(path)
         if there is not None and not there.is_file and not there.is_dir:
             with open(path, "wb") as file:  # a device or a pipe is written into, as cp does; nothing takes its place
                 file.write(content)

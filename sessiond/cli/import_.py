@@ -51,8 +51,14 @@ def command(
     missing = [path for path in paths if not os.path.exists(path)]
     for path in missing:
         print(one_line(f"sessiond: {path}: no such file or folder"), file=sys.stderr)
+    for path in [path for path in paths if path not in missing and _is_ours(path) and not os.path.isfile(path)]:
+        print(
+            one_line(f"sessiond: {path}: a pipe cannot be imported; write it to a file, and import that"),
+            file=sys.stderr,
+        )
+        missing.append(path)
     if paths:
-        targets = [ImportPath(os.path.abspath(path), given["form"]) for path in paths if path not in missing]
+        targets = [ImportPath(_absolute(path), given["form"]) for path in paths if path not in missing]
     else:
         targets = _known(given["form"])
         _show(targets, as_json)
@@ -75,6 +81,15 @@ def command(
     elif targets:
         summary(total.value, dry_run, tools)
     return EX_FAILED if missing or (paths and any(target.failed for target in targets)) else 0
+
+
+def _is_ours(path: str) -> bool:
+    """Return whether the path is a descriptor of this process, as a shell gives it for `<(command)`. The daemon has others."""
+    return os.path.abspath(path).startswith(("/dev/fd/", "/dev/std", "/proc/self/fd/"))
+
+
+def _absolute(path: str) -> str:
+    return os.path.realpath(path) if _is_ours(path) else os.path.abspath(path)
 
 
 def _known(form: str | None) -> list[ImportPath]:

@@ -81,6 +81,33 @@ def read_shown(session_id: str, since: int, limit: int) -> Request[ShownPage]:
     return Request("session/read", {"sessionId": session_id, "since": since, "limit": limit}, ShownPage)
 
 
+class ShownPages:
+    """Pages of `session/read` as one, oldest first."""
+
+    def __init__(self, pages: list[Answer[ShownPage]]) -> None:
+        self._last = pages[-1]
+        self.messages = [message for page in pages for message in page.value.messages]
+        self.has_more = self._last.value.has_more
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """In the shape of the last page, with all messages."""
+        return {**self._last.plain, "messages": self.messages}
+
+
+def from_on(
+    ask: Callable[[Request[ShownPage]], Answer[ShownPage]], session_id: str, since: int, limit: int
+) -> ShownPages:
+    """Return up to `limit` messages with a seq greater than `since`, from as many pages as needed."""
+    pages: list[Answer[ShownPage]] = []
+    count = 0
+    while not pages or (pages[-1].value.has_more and pages[-1].value.messages and count < limit):
+        since = pages[-1].value.messages[-1]["seq"] if pages else since
+        pages.append(ask(read_shown(session_id, since, min(PAGE, limit - count))))
+        count += len(pages[-1].value.messages)
+    return ShownPages(pages)
+
+
 def with_earlier(
     ask: Callable[[Request[ShownPage]], Answer[ShownPage]], opened: OpenedSession, last: int
 ) -> tuple[list[dict[str, Any]], bool]:

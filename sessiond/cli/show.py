@@ -10,7 +10,7 @@ from sessiond.cli import options
 from sessiond.cli.client import connect
 from sessiond.cli.message_view import view
 from sessiond.cli.output import clean, for_people, print_json
-from sessiond.cli.pages import OpenedSession, open_, read_shown, with_earlier
+from sessiond.cli.pages import OpenedSession, from_on, open_, with_earlier
 from sessiond.cli.terminal import Paint, colored, pager, paging
 from sessiond.cli.way import way_of
 from sessiond.words import count
@@ -38,8 +38,8 @@ def command(
             answer = client.answer(open_(session_id, last=last))
             messages, more = with_earlier(client.answer, answer.value, last)
         else:
-            page = client.answer(read_shown(session_id, first - 1, last))
-            messages, more = page.value.messages, page.value.has_more
+            page = from_on(client.answer, session_id, first - 1, last)
+            messages, more = page.messages, page.has_more
             if as_json:
                 print_json(page.plain)
                 return

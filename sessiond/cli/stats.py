@@ -12,7 +12,8 @@ from sessiond.cli.output import for_people, note, one_line, print_json, say
 from sessiond.cli.terminal import Paint, color, colored
 
 _FEW = 30
-_MOST = 10_000
+MOST = 10_000
+"""Rows that a request gets at most."""
 _KINDS = ("day", "month", "model", "tool", "project", "session")
 
 
@@ -29,7 +30,7 @@ _KINDS = ("day", "month", "model", "tool", "project", "session")
     help="Compute costs from this file (JSON in LiteLLM's shape) instead of what the tools said.",
 )  # fmt: skip
 @click.option("--time-zone", metavar="NAME", help="Count days and months in this zone (default: this machine's).")
-@click.option("-n", "--limit", type=click.IntRange(1, _MOST), help=f"How many rows at most (default {_FEW}).")
+@click.option("-n", "--limit", type=click.IntRange(1, MOST), help=f"How many rows at most (default {_FEW}).")
 @click.option("--all", "everything", is_flag=True, help="Show all rows.")
 @color
 @as_json
@@ -67,7 +68,7 @@ def command(
         "until": times.get("until"),
         "tool": tool,
         "timeZone": time_zone,
-        "limit": _MOST if everything or (limit is None and not people) else limit or _FEW,
+        "limit": MOST if everything or (limit is None and not people) else limit or _FEW,
         "filter": filter_of(**filters) or None,
     }
     with connect() as client:
@@ -92,8 +93,10 @@ def command(
         note(f"{prices} has no price for {', '.join(sorted(priced.unknown))}")
     if priced is not None and priced.odd:
         note(f"{prices} has a price that cannot be one for {', '.join(sorted(priced.odd))}")
-    if report["omitted"] and not people and limit is None:
-        note(f"there are {report['omitted']} more rows; --all shows them, --json their total")
+    if report["omitted"] and not people and limit is None:  # more than a request may ask for
+        note(
+            f"there are {report['omitted']} more rows; --since, --until and the filters lead to them, --json to their total"
+        )
 
 
 def _show(report: dict[str, Any], by: str, tools: list[str], paint: Paint) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sessiond.cli.columns import GAP, Column, fitted
 from sessiond.cli.output import clean, one_line
+from sessiond.cli.stats import MOST
 from sessiond.cli.terminal import DIM, PLACE, SESSION, Paint, columns
 from sessiond.words import count
 
@@ -57,7 +58,8 @@ def show(report: dict[str, Any], by: str, paint: Paint) -> None:
 def _remarks(report: dict[str, Any], by: str) -> list[str]:
     total, found = report["total"], []
     if report["omitted"]:
-        found.append(f"{count(report['omitted'], 'row')} more; --all shows them, and the total includes them")
+        way = "--all shows them" if len(report["rows"]) < MOST else "--since, --until and the filters lead to them"
+        found.append(f"{count(report['omitted'], 'row')} more; {way}, and the total includes them")
     if by in ("day", "month"):
         found.append(f"{by}s in {report['timeZone']}")
     if 0 < total["priced"] < total["requests"]:

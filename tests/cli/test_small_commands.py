@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from sessiond.cli import (
     search,
     session_ids,
     show,
+    stats,
     stop,
     tag,
     web,
@@ -159,6 +161,54 @@ def test_show_gets_as_many_messages_as_were_asked_for(monkeypatch: pytest.Monkey
     assert ([one["seq"] for one in told["messages"]], told["hasMore"]) == ([2, 3, 4, 5, 6], True)
 
 
+def test_show_goes_on_to_the_next_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a message on, and as many as were asked for: a page has fewer."""
+
+    def page(*seqs: int, more: bool) -> dict[str, Any]:
+        messages = [{"seq": n, "role": "user", "content": f"said {n}"} for n in seqs]
+        return {"messages": messages, "hasMore": more, "seq": 9, "mood": "blue"}
+
+    info = {"sessionId": "s", "seq": 9, "messageCount": 9, "path": "/a"}
+
+    def answers() -> Answers:
+        read = [page(2, 3, more=True), page(4, 5, more=True), page(6, more=True)]
+        return Answers({"session/open": [{"session": info}], "session/read": read})
+
+    asked = answers()
+    done = run(monkeypatch, show, asked, "s", "--from", "2", "--last", "5")
+    assert re.findall("said .", done.output) == [f"said {n}" for n in range(2, 7)]
+    assert "… for newer messages: sessiond show s --from 7\n" in done.output
+    assert [(one["since"], one["limit"]) for method, one in asked.asked if method == "session/read"] == [
+        (1, 5),
+        (3, 3),
+        (5, 1),
+    ]
+    told = json.loads(run(monkeypatch, show, answers(), "s", "--from", "2", "--last", "5", "--json").output)
+    assert told == page(2, 3, 4, 5, 6, more=True)
+
+
+def test_a_pipe_of_the_shell_is_not_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of `sessiond import <(command)`: the daemon has other descriptors, so nobody asks it."""
+    reading, writing = os.pipe()
+    try:
+        assert main(["import", f"/dev/fd/{reading}"]) == 1
+    finally:
+        os.close(reading)
+        os.close(writing)
+    said = f"sessiond: /dev/fd/{reading}: a pipe cannot be imported; write it to a file, and import that\n"
+    assert capsys.readouterr() == ("", said)
+
+
+def test_rows_that_cannot_be_shown_have_a_way_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stats --all` asks for as many rows as a request may have, so --all does not lead to the rest."""
+    totals = dict.fromkeys(("requests", "input", "cacheWrite", "cacheRead", "output", "reasoning", "priced"), 1)
+    row = {"key": "a", "name": None, "sessions": 1, "total": {**totals, "cost": 0.0}}
+    report = {"rows": [row], "omitted": 7, "sessions": 8, "total": row["total"], "models": [], "timeZone": "UTC"}
+    done = run(monkeypatch, stats, Answers({"session/usage": [report]}), "--all")
+    said = "there are 7 more rows; --since, --until and the filters lead to them, --json to their total"
+    assert done.stderr == f"sessiond: {said}\n"
+
+
 def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """How much was copied, and on standard error what was not as it should be."""
     told = {"files": 2, "bytes": 1234, "warnings": [{"path": "/a", "message": "torn"}]}
@@ -238,13 +288,14 @@ def test_what_may_be_missing_is_said(monkeypatch: pytest.MonkeyPatch, index: tup
 
 
 def test_a_pipe_is_written_into(tmp_path: Path) -> None:
-    """`export --overwrite` puts no file in the place of a pipe or a device, also where a link leads to it."""
+    """`export` puts no file in the place of a pipe or a device, also where a link leads to it, and needs no --overwrite."""
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    exporter = Exporter(Answers({"daemon/status": [{"stores": []}]}).client, "text", redact=False, overwrite=True)
-    for path in (pipe, link):
+    client = Answers({"daemon/status": [{"stores": []}]}).client
+    for path, overwrite in product((pipe, link), (False, True)):
+        exporter = Exporter(client, "text", redact=False, overwrite=overwrite)
         assert exporter._write(str(path), b"words\n").bytes == 6
         assert os.read(reader, 100) == b"words\n"
     os.close(reader)
