@@ -12,7 +12,8 @@ each session in it
     start ──> arriving ──messages──> arriving ──end──> ended ──> stored (a new one beside others), extended, or left out
 
 A session is left out, and its file does not count as read to its end (`file.whole`), if it cannot be kept, if somebody deletes it
-meanwhile, or if another import began it first; then the file is read again, and what it has extends the session (`_overtaken`).
+meanwhile, or if another import began it first or gave it another form of a message; then the file is read again, and what it has
+extends the session (`_overtaken`).
 The last session of a file notes that the file was read, in the same write that makes its words durable, so a kill before that
 leaves a file that is read again, and ids let nothing be added twice.
 
@@ -29,7 +30,16 @@ from contextlib import aclosing, nullcontext
 from typing import TypeAlias
 
 from sessiond.collector import few_searches
-from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, SessionNotFound, TooLarge, Unavailable
+from sessiond.errors import (
+    AlreadyExists,
+    BadFile,
+    Conflict,
+    InvalidParams,
+    SessiondError,
+    SessionNotFound,
+    TooLarge,
+    Unavailable,
+)
 from sessiond.formats import registry as formats
 from sessiond.fs import IMPORTING, Threads
 from sessiond.importers import registry
@@ -306,7 +316,7 @@ class Intake:
                         await self._refuse(event.source_id, file, error.message)
                     except SessionNotFound:
                         await self._refuse(event.source_id, file, _DELETED)
-                    except AlreadyExists:  # it cannot be read on
+                    except (AlreadyExists, Conflict):  # it cannot be read on, or another import was quicker
                         await self._leave_out(event.source_id, file)
                         self._overtaken.append(file)
                     except (SessiondError, OSError):
@@ -490,7 +500,7 @@ class Intake:
     async def _store(self, one: ImportedSession, mark: str | None, file: ImportFile) -> None:
         try:
             described = await one.finish(mark)
-        except AlreadyExists:  # another import was quicker
+        except (AlreadyExists, Conflict):  # another import was quicker, perhaps with another form of a message
             file.whole = False
             await one.abandon()
             self._overtaken.append(file)
