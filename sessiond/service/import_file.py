@@ -92,7 +92,7 @@ class ImportFile(msgspec.Struct):
         tool, beside = self.found.importer, beside_of(self.mark or "")
         return KeptSource(self.growth, tool, beside, start, self.before_end, self.last, fields, self.names)
 
-    async def keep_rows(self, place: ImportTarget, sources: Sources) -> None:
+    async def keep_rows(self, home: ImportTarget, sources: Sources) -> None:
         """Only what has changed is read the next time. What is not here now, because it was deleted, will be read."""
         if self.rows is None or not self.whole or self.explained:
             return
@@ -101,8 +101,8 @@ class ImportFile(msgspec.Struct):
             if source_id in ends:
                 ends[source_id] = msgspec.structs.replace(ends[source_id], last=last, fields=fields_said(one.info))
         for start in self.starts:
-            local_id = start.suggested_id
-            if local_id not in self.not_begun and not await (await place.where(local_id)).has(local_id):
+            place = await home.where(start.suggested_id)
+            if start.suggested_id not in self.not_begun and not await place.has(start.suggested_id):
                 sessions.pop(start.source_id, None)
                 ends.pop(start.source_id, None)
         sources.rows[self.found.path] = msgspec.structs.replace(self.rows, sessions=sessions, ends=ends)

@@ -449,6 +449,10 @@ class Intake:
                 raise
             return self._place
 
+    async def _was_moved(self, one: ImportedSession) -> bool:
+        place = await self._where(one.local_id)
+        return place.store is not one.place.store and await place.has(one.local_id)
+
     async def _has(self, local_id: str) -> bool:
         return await (await self._where(local_id)).has(local_id)
 
@@ -506,6 +510,11 @@ class Intake:
             self._overtaken.append(file)
             return
         except (BadFile, TooLarge, InvalidParams, SessionNotFound) as error:
+            if isinstance(error, SessionNotFound) and await self._was_moved(one):
+                file.whole = False
+                await one.abandon()
+                self._overtaken.append(file)
+                return
             reason = _DELETED if isinstance(error, SessionNotFound) else error.message
             self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {reason}")
             file.whole = False

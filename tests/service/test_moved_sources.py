@@ -9,6 +9,7 @@ import pytest
 
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
+from sessiond.service.grown_session import Grown
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer
@@ -125,3 +126,38 @@ async def test_a_moved_session_says_that_its_source_is_gone(two: Two, tmp_path: 
     await following.gone([str(path)])
     [info] = (await two.service.list())["sessions"]
     assert info["metadata"]["source"]["gone"] is True
+
+
+async def test_a_session_that_is_moved_while_it_is_read(
+    two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = transcript(tmp_path / "p", range(1, 3))
+    await two.follow(path)
+    finish = Grown.finish
+
+    async def after_move(self: Grown, mark: str | None) -> object:
+        monkeypatch.setattr(Grown, "finish", finish)
+        await two.service.move(FakePeer(), wire_id(path), "work")
+        return await finish(self, mark)
+
+    monkeypatch.setattr(Grown, "finish", after_move)
+    grow(path, 3)
+    await two.restart()  # so that it is read whole
+    await two.follow(path)
+    assert await two.here() == {f"work/{wire_id(path)}": ["text 1", "text 2", "text 3"]}
+
+
+async def test_a_moved_subagent_keeps_its_parent(two: Two, tmp_path: Path) -> None:
+    """Its parent is still where it was imported to."""
+    path = transcript(tmp_path / "p", range(1, 3))
+    agent = tmp_path / "p" / "agent-x.jsonl"
+    agent.write_text(record(7, isSidechain=True))
+    await two.follow(path)
+    await two.follow(agent)
+    await two.service.move(FakePeer(), wire_id(agent), "work")
+    agent.write_text(agent.read_text() + record(8, isSidechain=True))
+    await two.restart()  # so that it is read whole
+    await two.follow(agent)
+    infos = {info["sessionId"]: info for info in (await two.service.list())["sessions"]}
+    moved = infos[f"work/{wire_id(agent)}"]
+    assert (moved["messageCount"], moved["parent"]["sessionId"]) == (2, wire_id(path))
