@@ -482,6 +482,8 @@ export interface IndexStatus {
 /** Sent to the connections that opened the session with `answers: true`: nobody wants the answer any more. Finish what there is of it as `interrupted`. */
 export interface Interrupted {
   sessionId: string
+  /** The message whose answer it is, where one is known: it may wait while another one is answered. */
+  messageId?: string | null
 }
 
 /** The daemon-wide journal. */

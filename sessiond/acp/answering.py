@@ -85,6 +85,8 @@ class _Conversation:
         self._news = asyncio.Event()
         self._next: str | None = None
         """The message that will be a prompt in a moment, unless a Stop comes."""
+        self._running: str | None = None
+        """The message whose prompt runs."""
         self._visitor: Visitor | None = None
         """While a prompt of ours runs."""
         self._tasks = [
@@ -127,13 +129,21 @@ class _Conversation:
                 self._waiting.append(change.message_id)
                 self._news.set()
         elif isinstance(change, Interrupted):
-            await self._stop()
+            await self._stop(change.message_id)
 
-    async def _stop(self) -> None:
-        """Stop what runs, whoever's it is; else what would run next. What waits behind it goes on."""
+    async def _stop(self, message_id: str | None) -> None:
+        """Stop the answer to a message, whether it waits or runs; without one what runs, whoever's it is, else what would run next.
+
+        A Stop may come when the turn before has ended and we have not read that yet, so what runs as far as we know is not always
+        what it is about.
+        """
         cancel = {"method": "session/cancel", "params": {"sessionId": self._key}}
         try:
-            if self._visitor is not None:
+            if message_id is not None and message_id in self._waiting:
+                self._waiting.remove(message_id)
+            elif message_id in self._known and message_id not in (self._next, self._running):
+                return  # its turn has ended
+            elif self._visitor is not None:
                 self._visitor.say(cancel)
             elif self._next is not None:
                 self._next = None
@@ -183,11 +193,11 @@ class _Conversation:
             if self._next != message_id:
                 await self._doing.tell()
                 return
-            self._next, self._visitor = None, mine
+            self._next, self._running, self._visitor = None, message_id, mine
             try:
                 response = await mine.ask({"method": "session/prompt", "params": params})
             finally:
-                self._visitor = None
+                self._running = self._visitor = None
         if "result" not in response:
             await self._say_why(message_id, mapped(response.get("error")))
 

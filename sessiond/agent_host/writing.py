@@ -195,7 +195,7 @@ class Writing:
         """Its end is told by itself, because only whoever answers can end a text that streams in."""
         if hosted.now.active is None or hosted.now.active.id != turn_id:
             raise WindowRefused("that turn has ended")
-        told = self._service.interrupt(hosted.wire_id)
+        told = self._service.interrupt(hosted.wire_id, turn_id)
         if not hosted.stop() and not told:
             raise WindowRefused("nobody is here who could stop it")
         raise WindowRefused("it was asked to stop")

@@ -118,6 +118,9 @@ class Asked(_Change, frozen=True, kw_only=True):
 class Interrupted(_Change, frozen=True, kw_only=True):
     """Only with `answers`: nobody wants the answer any more. Finish what there is of it as `interrupted`."""
 
+    message_id: str | None = None
+    """The message whose answer it is; None where nobody said."""
+
 
 class ActivityChanged(_Change, frozen=True, kw_only=True):
     """Something else goes on in the session."""

@@ -136,7 +136,7 @@ class SessionFollower:
         elif method == "session/asked":
             yield Asked(session_id=self.session_id, seq=self.known or 0, message_id=notice.message_id)
         elif method == "session/interrupted":
-            yield Interrupted(session_id=self.session_id, seq=self.known or 0)
+            yield Interrupted(session_id=self.session_id, seq=self.known or 0, message_id=notice.message_id or None)
         elif method == "session/activityChanged":
             yield ActivityChanged(session_id=self.session_id, seq=self.known or 0, activity=notice.activity)
         elif self.stale or self.more_since is not None:

@@ -85,6 +85,8 @@ class Interrupted(Wire):
     """
 
     session_id: str
+    message_id: str | None = None
+    """The message whose answer it is, where one is known: it may wait while another one is answered."""
 
 
 class ActivityChanged(Wire):

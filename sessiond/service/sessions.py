@@ -230,9 +230,9 @@ class Service:
         """Have somebody who has the session open answer this message. Returns whether anybody does."""
         return self.open_sessions.at(session_id).audience.ask(message_id)
 
-    def interrupt(self, session_id: str) -> bool:
-        """The answer is not wanted any more. Returns whether anybody was told."""
-        return self.open_sessions.at(session_id).audience.interrupt()
+    def interrupt(self, session_id: str, message_id: str) -> bool:
+        """The answer to this message is not wanted any more. Returns whether anybody was told."""
+        return self.open_sessions.at(session_id).audience.interrupt(message_id)
 
     # Messages
 

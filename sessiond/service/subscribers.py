@@ -122,12 +122,13 @@ class Subscribers:
             if left is not None and (left not in self._attached or self._attached[left].peer.closed):
                 self.ask(message_id)
 
-    def interrupt(self) -> bool:
-        """Ask all that answer to stop. Returns whether there is one."""
+    def interrupt(self, message_id: str) -> bool:
+        """Ask all that answer to stop the answer to a message. Returns whether there is one."""
         self._asked.clear()
+        told = _encode(Interrupted(session_id=self.wire_id, message_id=message_id))
         answering = self._answering()
         for one in answering:
-            one.peer.notify_owed("session/interrupted", _encode(Interrupted(session_id=self.wire_id)))
+            one.peer.notify_owed("session/interrupted", told)
         return bool(answering)
 
     def _answering(self) -> list[_Attached]:

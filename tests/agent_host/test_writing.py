@@ -185,7 +185,7 @@ def test_an_answer_can_be_stopped(home: Home, client: Client, window: Window) ->
     confirmed(window, started("And then?"))
     answering.notification("session/asked")
     confirmed(window, stop)
-    assert answering.notification("session/interrupted") == {"sessionId": "a"}
+    assert answering.notification("session/interrupted") == {"sessionId": "a", "messageId": "t1"}
     window.until(lambda: "activeTurn" not in window.states[CHAT])
     answering.call(
         "session/append",

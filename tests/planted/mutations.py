@@ -5147,7 +5147,7 @@ MUTATIONS = [
     Planted(
         "an agent behind an editor is not asked to stop",
         "acp/answering.py::_Conversation._hear",
-        "await self._stop()",
+        "await self._stop(change.message_id)",
         "pass",
         ("tests/acp/test_doing.py", "-k", "said_in_a_window"),
     ),
@@ -5626,5 +5626,19 @@ MUTATIONS = [
         "pages[-1].value.has_more and pages[-1].value.messages and (count < limit)",
         "False",
         ("tests/cli/test_small_commands.py",),
+    ),
+    Planted(
+        "a stop that comes early is for the turn before",
+        "acp/answering.py::_Conversation._stop",
+        "if message_id is not None and message_id in self._waiting:",
+        "if False:",
+        ("tests/acp/test_answering.py",),
+    ),
+    Planted(
+        "nobody is told which answer is not wanted",
+        "service/subscribers.py::Subscribers.interrupt",
+        "Interrupted(session_id=self.wire_id, message_id=message_id)",
+        "Interrupted(session_id=self.wire_id)",
+        ("tests/service/test_subscribers.py", "-k", "was_stopped"),
     ),
 ]

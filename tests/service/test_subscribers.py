@@ -31,7 +31,8 @@ def test_what_was_stopped_is_not_asked_again() -> None:
     first, second = FakePeer(), FakePeer()
     audience.attach(first, 0, answers=True)
     audience.ask("m1")
-    assert audience.interrupt()
+    assert audience.interrupt("m1")
+    assert [one["messageId"] for one in first.take("session/interrupted")] == ["m1"]
     audience.detach(first)
     audience.attach(second, 0, answers=True)
     audience.ask_again(["m1"])
