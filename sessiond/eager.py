@@ -56,7 +56,7 @@ class EagerFuture(asyncio.Future[T]):
         if self.waiter is not None:
             turn.add(self.waiter)
 
-    def cancel(self, msg: Any | None = None) -> bool:
+    def cancel(self, msg: object | None = None) -> bool:
         cancelled = super().cancel(msg)
         if cancelled and self.waiter is not None:
             turn.add(self.waiter)
@@ -68,11 +68,11 @@ class EagerTask:
 
     __slots__ = ("_awaits", "_context", "_must_cancel", "_name", "_task", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, None], name: str | None) -> None:
-        self._work: Coroutine[Any, Any, None] | None = work
+    def __init__(self, work: Coroutine[object, object, None], name: str | None) -> None:
+        self._work: Coroutine[object, object, None] | None = work
         self._name = name
         self._context = copy_context()
-        self._awaits: EagerFuture[Any] | None = None
+        self._awaits: EagerFuture[object] | None = None
         self._must_cancel = False
         self._task: asyncio.Task[None] | None = None
         """The asyncio task that has taken over."""
@@ -132,7 +132,7 @@ class EagerTask:
             else:
                 self._hand_over(work, awaits)
 
-    def _hand_over(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
+    def _hand_over(self, work: Coroutine[object, object, None], awaits: object) -> None:
         """Let an asyncio task continue."""
         self._task = asyncio.get_running_loop().create_task(_GoOn(work, awaits), name=self._name, context=self._context)
         if self._must_cancel:
@@ -144,12 +144,12 @@ class _GoOn(Coroutine[Any, Any, None]):
     `work`, which has begun, would never learn of it.
     """
 
-    def __init__(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
+    def __init__(self, work: Coroutine[object, object, None], awaits: object) -> None:
         self._work = work
         self._first = [awaits]
         self._mark(awaits, False)  # until the task exists, other code may wait for it
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: object) -> object:
         if not self._first:
             return self._work.send(value)
         awaits = self._first.pop()
@@ -162,14 +162,14 @@ class _GoOn(Coroutine[Any, Any, None]):
         if awaits is not None:
             awaits._asyncio_future_blocking = blocking
 
-    def throw(self, *error: Any) -> Any:
+    def throw(self, *error: Any) -> object:
         self._first.clear()
         return self._work.throw(*error)
 
     def close(self) -> None:
         self._work.close()
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[object, object, None]:
         raise TypeError("only a task can continue this")
 
 
@@ -230,14 +230,14 @@ class LoopTurn(threading.local):
 turn = LoopTurn()
 
 
-def begin(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:
+def begin(work: Coroutine[object, object, None], name: str | None = None) -> EagerTask:
     """Run `work` up to its first wait, now."""
     task = EagerTask(work, name)
     task.step()
     return task
 
 
-def spawn(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:
+def spawn(work: Coroutine[object, object, None], name: str | None = None) -> EagerTask:
     """Run `work` at the end of the turn, or in the next round of the loop."""
     task = EagerTask(work, name)
     turn.add(task)

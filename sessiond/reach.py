@@ -22,7 +22,7 @@ from sessiond import endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, TypeVar
+    from typing import NoReturn, TypeVar
 
     Socket = TypeVar("Socket", bound=_socket.socket)
 
@@ -230,7 +230,7 @@ def peer_uid(connection: _socket.socket) -> int:
     return int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
 
 
-def call(connection: _socket.socket, method: str) -> dict[str, Any]:
+def call(connection: _socket.socket, method: str) -> dict[str, object]:
     """Send one request without params in newline-delimited JSON, and return its result. OSError or ValueError if that fails."""
     import json  # not on the fast path: only after a start or before a change of versions
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 
-def ready(*types: Any) -> None:
+def ready(*types: object) -> None:
     """Call this when a module is loaded, with each type that it decodes by `type=` or converts to.
 
     msgspec analyses a struct type at its first use, and puts it into its cache before that is finished. A second thread that

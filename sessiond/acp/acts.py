@@ -21,11 +21,11 @@ class Line:
     def __init__(self, data: bytes, whole: bool = True) -> None:
         self.data = data
         self.whole = whole
-        self._message: dict[str, Any] | None = None
+        self._message: dict[str, object] | None = None
         self._parsed = not whole
 
     @property
-    def message(self) -> dict[str, Any] | None:
+    def message(self) -> dict[str, object] | None:
         """The message that it holds; None if it does not hold one."""
         if not self._parsed:
             self._message = parsed(self.data)
@@ -91,7 +91,7 @@ def parsed(line: bytes) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def dumped(message: dict[str, Any]) -> bytes:
+def dumped(message: dict[str, object]) -> bytes:
     """A message of ours as a line."""
     return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
 
@@ -100,11 +100,11 @@ QUESTION = "sessiond.question"
 """In `_meta` of an answer by our own recorder: the fingerprint of the question that was shown to whoever answered."""
 
 
-def fingerprint(params: Any) -> str:
+def fingerprint(params: object) -> str:
     """A digest of a question's params: the same for the same question, whatever its id."""
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def identity(number: Any) -> str:
+def identity(number: object) -> str:
     """A key for the id of a request, whatever it is: 1, 1.0, "1" and true are four."""
     return json.dumps(number)

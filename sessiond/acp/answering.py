@@ -18,7 +18,6 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Set
-from typing import Any
 
 from sessiond.acp import visitor
 from sessiond.acp.content import mapped, word
@@ -122,7 +121,7 @@ class _Conversation:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    async def _hear(self, change: Any) -> None:
+    async def _hear(self, change: object) -> None:
         if isinstance(change, Asked):
             if change.message_id not in self._known | self._given:
                 self._known.add(change.message_id)
@@ -201,7 +200,7 @@ class _Conversation:
         if "result" not in response:
             await self._say_why(message_id, mapped(response.get("error")))
 
-    async def _say_why(self, message_id: str, error: dict[str, Any]) -> None:
+    async def _say_why(self, message_id: str, error: dict[str, object]) -> None:
         """Whoever waits for the answer sees that there will be none."""
         text = word(error.get("message")) or "the agent ended before it answered"
         metadata = {"acp": {"error": error}} if error else None
@@ -214,12 +213,12 @@ class _Conversation:
         print(f"{self._key}: {what}: {why}", file=sys.stderr, flush=True)
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(message: Message) -> list[dict[str, object]]:
     """Return a message's blocks as the protocol has them; of other blocks, what they say."""
     if isinstance(message.content, list) and all(_is_text(block) for block in message.content):
         return [{"type": "text", "text": block["text"]} for block in message.content]
     return [{"type": "text", "text": message.text}]
 
 
-def _is_text(block: Any) -> bool:
+def _is_text(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)

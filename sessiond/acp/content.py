@@ -9,7 +9,7 @@ PRINTED = ("terminal_output", "terminal_output_delta")
 """Where agents put what a command printed."""
 
 
-def mapped(value: Any) -> dict[str, Any]:
+def mapped(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
@@ -17,25 +17,25 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def word(value: Any) -> str | None:
+def word(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def content(blocks: list[Any]) -> str | list[Any]:
+def content(blocks: list[Any]) -> str | list[object]:
     """One text as a string, anything else as the blocks that it is."""
     if len(blocks) == 1 and (text := text_of(blocks[0])) is not None:
         return text
     return blocks
 
 
-def text_of(block: Any) -> str | None:
+def text_of(block: object) -> str | None:
     """The text of a block of text that says nothing else; None for other blocks."""
     given = mapped(block)
     text = given.get("text")
     return text if given.get("type") == "text" and isinstance(text, str) and given.keys() <= {"type", "text"} else None
 
 
-def printed(update: dict[str, Any]) -> str:
+def printed(update: dict[str, object]) -> str:
     """Return what a command printed since the last update, in the way of agents that give it to editors with terminals: beside the
     protocol, under `_meta`.
     """
@@ -44,7 +44,7 @@ def printed(update: dict[str, Any]) -> str:
     return "".join(text for text in found if isinstance(text, str))
 
 
-def result(update: dict[str, Any], output: str = "") -> str | list[Any]:
+def result(update: dict[str, object], output: str = "") -> str | list[object]:
     """Return what a tool brought: its content, or what it said raw. `output`: all that its command printed, which is what the terminals
     in its content showed.
     """
@@ -67,7 +67,7 @@ def result(update: dict[str, Any], output: str = "") -> str | list[Any]:
     return [raw] if given else ""
 
 
-def name_from(blocks: list[Any]) -> str | None:
+def name_from(blocks: list[object]) -> str | None:
     """The first line of a prompt, as a session's name."""
     for block in blocks:
         text = mapped(block).get("text")
@@ -77,7 +77,7 @@ def name_from(blocks: list[Any]) -> str | None:
     return None
 
 
-def model_from(given: dict[str, Any]) -> str | None:
+def model_from(given: dict[str, object]) -> str | None:
     """The model that a new or loaded session, or its options, name."""
     if current := word(mapped(given.get("models")).get("currentModelId")):
         return current

@@ -189,7 +189,7 @@ class Doing:
         await visitor.say(self._pid, key, by, message)
 
 
-def _question(params: dict[str, Any], number: Any) -> _Question:
+def _question(params: dict[str, object], number: object) -> _Question:
     call = mapped(params.get("toolCall"))
     title = word(call.get("title")) or word(call.get("kind")) or "a tool"
     options = [mapped(one) for one in listed(params.get("options"))]
@@ -207,7 +207,7 @@ def _question(params: dict[str, Any], number: Any) -> _Question:
     )
 
 
-def _choice(own: str, option: dict[str, Any]) -> Choice:
+def _choice(own: str, option: dict[str, object]) -> Choice:
     label = (word(option.get("name")) or own)[:_MOST_CHARS]
     kind = word(option.get("kind")) or ""
     if kind.startswith("allow"):

@@ -18,7 +18,7 @@ import contextlib
 import os
 import socket
 import threading
-from typing import Any, Protocol
+from typing import Protocol
 
 from sessiond.acp.acts import dumped, parsed
 from sessiond.acp.bounds import BEHIND_BYTES, CLIENTS
@@ -36,10 +36,10 @@ DRAIN_S = 2.0
 class DoorHost(Protocol):
     """The party that opens the door. Each call decides at once and never waits for a visitor."""
 
-    def looked(self) -> dict[str, Any]:
+    def looked(self) -> dict[str, object]:
         """Return what runs here."""
 
-    def attached(self, client: int, key: str, asked: dict[str, Any]) -> None:
+    def attached(self, client: int, key: str, asked: dict[str, object]) -> None:
         """A visitor joins a session; it is told by `put`."""
 
     def heard(self, client: int, data: bytes) -> None:
@@ -148,7 +148,7 @@ class Door:
             self.put(client, said("here", self._host.looked()))
 
 
-def said(what: str, values: dict[str, Any]) -> bytes:
+def said(what: str, values: dict[str, object]) -> bytes:
     """A line of ours."""
     line = dumped({"sessiond": what, **values})
     return b'{"sessiond":' + line.partition(b'"sessiond":')[2]

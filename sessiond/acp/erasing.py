@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Set
-from typing import Any
 
 import msgspec
 
@@ -88,7 +87,7 @@ class Eraser:
         found = [self._is_of(kind, mapped(one)) for one in (message if isinstance(message, list) else [message])]
         return any(found)  # each was looked at: a request says whose its response is
 
-    def _is_of(self, kind: bytes, message: dict[str, Any]) -> bool:
+    def _is_of(self, kind: bytes, message: dict[str, object]) -> bool:
         method, number = word(message.get("method")), message.get("id")
         if isinstance(number, (dict, list)):
             return False

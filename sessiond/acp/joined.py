@@ -19,7 +19,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from sessiond.acp.acts import Recall, dumped, parsed
 from sessiond.acp.content import listed, mapped, word
@@ -54,7 +53,7 @@ class _Host:
         self._cutter = Cutter()
         self._ready: list[bytes] = []
 
-    def ask(self, what: str, **values: Any) -> dict[str, Any]:
+    def ask(self, what: str, **values: object) -> dict[str, object]:
         """A line of ours, and the answer, which comes before anything else."""
         self.send(said(what, values))
         return mapped(parsed(next(self.lines(), b"")))
@@ -78,12 +77,12 @@ class _Host:
         self._socket.close()
 
 
-def found(name: str) -> tuple[str, str, dict[str, Any]]:
+def found(name: str) -> tuple[str, str, dict[str, object]]:
     """The socket of the connection in which a session of that name runs, the session, and what its agent can. NobodyThereError,
     NoHome.
     """
     where = door_folder()
-    there: list[tuple[str, str, dict[str, Any]]] = []
+    there: list[tuple[str, str, dict[str, object]]] = []
     running: list[str] = []
     for path in sorted(os.path.join(where, one) for one in _names(where)):
         here = _looked(path)
@@ -103,7 +102,7 @@ def _names(where: str) -> list[str]:
         return []
 
 
-def _looked(path: str) -> dict[str, Any]:
+def _looked(path: str) -> dict[str, object]:
     """Return what runs behind a socket; nothing if its process is gone, and then the socket goes too."""
     try:
         host = _Host(path)
@@ -124,13 +123,15 @@ def _looked(path: str) -> dict[str, Any]:
 class Joined:
     """One editor on the session `key` behind `path`. `folder`: where spools are."""
 
-    def __init__(self, path: str, key: str, names: tuple[str, ...], initialized: dict[str, Any], folder: str) -> None:
+    def __init__(
+        self, path: str, key: str, names: tuple[str, ...], initialized: dict[str, object], folder: str
+    ) -> None:
         self._path = path
         self._key = key
         self._names = names
         self._initialized = initialized
         self._folder = folder
-        self._about: dict[str, Any] = {}
+        self._about: dict[str, object] = {}
         self._host: _Host | None = None
         self._writing = threading.Lock()
 
@@ -144,7 +145,7 @@ class Joined:
                     self._handle(data, message)
         self._detach()
 
-    def _handle(self, data: bytes, message: dict[str, Any]) -> None:
+    def _handle(self, data: bytes, message: dict[str, object]) -> None:
         method, params = word(message.get("method")), mapped(message.get("params"))
         if method == "initialize":
             self._about = mapped(params.get("clientInfo"))
@@ -166,7 +167,7 @@ class Joined:
                 message, NO_METHOD, f"{method} needs a session; begin with session/new, session/load or {ATTACH}"
             )
 
-    def _able(self) -> dict[str, Any]:
+    def _able(self) -> dict[str, object]:
         can = mapped(self._initialized.get("agentCapabilities"))
         sessions = {
             **mapped(can.get("sessionCapabilities")),
@@ -177,7 +178,7 @@ class Joined:
         able = {**can, "loadSession": True, "sessionCapabilities": sessions}
         return {"protocolVersion": 1, **self._initialized, "agentCapabilities": able, "authMethods": []}
 
-    def _attach(self, method: str, message: dict[str, Any], params: dict[str, Any]) -> None:
+    def _attach(self, method: str, message: dict[str, object], params: dict[str, object]) -> None:
         role, policy = params.get("role", "controller"), params.get("historyPolicy", "full")
         if method == "session/fork" or (
             method != "session/new" and params.get("sessionId") not in (self._key, *self._names)
@@ -198,7 +199,7 @@ class Joined:
             self._attached(method, message, host, told, str(role), str(policy))
 
     def _attached(
-        self, method: str, message: dict[str, Any], host: _Host, told: dict[str, Any], role: str, policy: str
+        self, method: str, message: dict[str, object], host: _Host, told: dict[str, object], role: str, policy: str
     ) -> None:
         result = mapped(told.get("opened"))
         if method == "session/new":
@@ -220,7 +221,7 @@ class Joined:
         self._host = host
         threading.Thread(target=self._follow, args=(host,), daemon=True).start()
 
-    def _said(self, told: dict[str, Any]) -> Iterator[bytes]:
+    def _said(self, told: dict[str, object]) -> Iterator[bytes]:
         """All that was said up to the moment of joining: what the store has of before, and what the spool has of this connection."""
         path, size = word(told.get("spool")), told.get("size")
         if path is None or not isinstance(size, int):
@@ -258,7 +259,7 @@ class Joined:
         if host is not None:
             host.close()
 
-    def _refuse(self, message: dict[str, Any], code: int, why: str) -> None:
+    def _refuse(self, message: dict[str, object], code: int, why: str) -> None:
         self._say(dumped({"id": message.get("id"), "error": {"code": code, "message": why}}))
 
     def _say(self, data: bytes) -> None:

@@ -40,7 +40,7 @@ NOT_FOUND = -32002
 
 
 async def answered(
-    client: AsyncSessiond, job: dict[str, Any], lines: list[bytes]
+    client: AsyncSessiond, job: dict[str, object], lines: list[bytes]
 ) -> tuple[dict[str, Any], list[bytes]]:
     """The head and the lines of a job. SessiondError."""
     if job["do"] == "list":
@@ -62,7 +62,7 @@ async def answered(
     return {"healed": True}, newest(notifications(key, shown), REPLAY_BYTES)
 
 
-async def _found(client: AsyncSessiond, key: str) -> tuple[SessionInfo, list[Message], Any]:
+async def _found(client: AsyncSessiond, key: str) -> tuple[SessionInfo, list[Message], object]:
     """A session in which something was said. SessionNotFound."""
     for name in names_of(key):
         session = client.session(name)
@@ -74,10 +74,10 @@ async def _found(client: AsyncSessiond, key: str) -> tuple[SessionInfo, list[Mes
     raise SessionNotFound(f"nothing is recorded of the session {key}")
 
 
-async def _list(client: AsyncSessiond, cwd: Any, cursor: Any) -> dict[str, Any]:
+async def _list(client: AsyncSessiond, cwd: object, cursor: object) -> dict[str, object]:
     """Sessions that were recorded here, newest first. A cursor is how many came before."""
     begin = int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else 0
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     count = 0
     async for info in client.sessions(cwd=cwd if isinstance(cwd, str) else None):
         about = info.metadata.get("acp")
@@ -96,7 +96,7 @@ async def _list(client: AsyncSessiond, cwd: Any, cursor: Any) -> dict[str, Any]:
     return {"sessions": found}
 
 
-async def _main(folder: str, job: dict[str, Any], lines: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+async def _main(folder: str, job: dict[str, object], lines: list[bytes]) -> tuple[dict[str, object], list[bytes]]:
     try:
         async with await aconnect(name=NAME, timeout_s=CALL_S) as client:
             await left_behind(folder)

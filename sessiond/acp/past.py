@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -39,7 +38,7 @@ def past(frames: Iterable[tuple[bytes, int, bytes]], key: str, *, known: bool) -
                     yield dumped({"method": "session/update", "params": {"sessionId": key, "update": update}})
 
 
-def _message(line: bytes) -> dict[str, Any]:
+def _message(line: bytes) -> dict[str, object]:
     try:
         return mapped(msgspec.json.decode(line))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

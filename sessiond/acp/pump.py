@@ -29,7 +29,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sessiond.acp.acts import Act, Down, Keep, Recall, To, Up
 from sessiond.acp.content import mapped
@@ -224,7 +224,7 @@ class Pump:
         except (OSError, NoHome) as error:
             print(f"sessiond: nobody can join this conversation: {error}", file=sys.stderr)
 
-    def looked(self) -> dict[str, Any]:
+    def looked(self) -> dict[str, object]:
         """Return what runs here."""
         with self._deciding:
             sharing = self._switch.sharing
@@ -232,7 +232,7 @@ class Pump:
             names = [all_names(key, spool) for key in sharing.opened]
             return {"sessions": list(sharing.opened), "names": names, "initialized": sharing.initialized}
 
-    def attached(self, client: int, key: str, asked: dict[str, Any]) -> None:
+    def attached(self, client: int, key: str, asked: dict[str, object]) -> None:
         """From here on a visitor gets what is said in a session. A session that does not live here: nothing happens."""
         with self._deciding:
             if self._door is None or key not in self._switch.sharing.opened:

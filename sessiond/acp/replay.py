@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -22,7 +21,7 @@ _NOTES = {
 _LEFT_OUT = "(Older messages are left out here.)"
 
 
-def updates(messages: Iterable[Message], *, plan: Any = None) -> Iterator[dict[str, Any]]:
+def updates(messages: Iterable[Message], *, plan: object = None) -> Iterator[dict[str, object]]:
     """The updates of `session/load`, oldest first: texts, thoughts, calls and results."""
     ended: set[str] = set()
     begun: dict[str, Message] = {}
@@ -46,7 +45,7 @@ def updates(messages: Iterable[Message], *, plan: Any = None) -> Iterator[dict[s
         yield {"sessionUpdate": "plan", "entries": plan}
 
 
-def notifications(key: str, made: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+def notifications(key: str, made: Iterable[dict[str, object]]) -> Iterator[bytes]:
     """Updates as lines, for the agent's session `key`."""
     for update in made:
         params = {"sessionId": key, "update": update}
@@ -65,7 +64,7 @@ def newest(lines: Iterable[bytes], most: int) -> list[bytes]:
     return taken[::-1]
 
 
-def healed(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> bool:
+def healed(repeated: list[dict[str, object]], stored: list[dict[str, object]]) -> bool:
     """Return whether `stored` has all that the agent `repeated`, in its order, and more. Thoughts do not count.
 
     The two never look the same: agents cut texts at other places, and leave out calls. So texts are compared without blanks and
@@ -85,7 +84,7 @@ def healed(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> bool
     return calls <= known and (more or calls < known)
 
 
-def mended(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+def mended(repeated: list[dict[str, object]], stored: list[dict[str, object]]) -> list[dict[str, object]] | None:
     """Return what an editor is shown instead of what the agent `repeated`; None: the agent left nothing out.
 
     Each of the two may know what the other does not: an agent that was killed has lost what it had said, and one whose
@@ -96,7 +95,7 @@ def mended(repeated: list[dict[str, Any]], stored: list[dict[str, Any]]) -> list
     if healed(theirs, stored):
         return stored
     known = _turns(stored)
-    made: list[dict[str, Any]] = []
+    made: list[dict[str, object]] = []
     at, ours = 0, False
     for prompt, turn in _turns(theirs):
         found = next((n for n in range(at, len(known)) if known[n][0] == prompt), None)
@@ -137,7 +136,7 @@ def told(messages: Iterable[Message], most: int) -> str | None:
     )
 
 
-def _chunks(kind: str, one: Message) -> Iterator[dict[str, Any]]:
+def _chunks(kind: str, one: Message) -> Iterator[dict[str, object]]:
     if isinstance(one.content, str):
         if one.content:
             yield _chunk(kind, one.id, {"type": "text", "text": one.content})
@@ -146,11 +145,11 @@ def _chunks(kind: str, one: Message) -> Iterator[dict[str, Any]]:
         yield _chunk(kind, one.id, _block(block))
 
 
-def _chunk(kind: str, message_id: str, block: dict[str, Any]) -> dict[str, Any]:
+def _chunk(kind: str, message_id: str, block: dict[str, object]) -> dict[str, object]:
     return {"sessionUpdate": kind, "messageId": message_id, "content": block}
 
 
-def _block(block: Any) -> dict[str, Any]:
+def _block(block: object) -> dict[str, object]:
     """A block of content as the protocol knows it; anything else as its text."""
     given = mapped(block)
     if word(given.get("type")) in _BLOCKS:
@@ -158,12 +157,12 @@ def _block(block: Any) -> dict[str, Any]:
     return {"type": "text", "text": block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)}
 
 
-def _call(call: ToolCall, status: str) -> dict[str, Any]:
+def _call(call: ToolCall, status: str) -> dict[str, object]:
     raw = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
     return {"sessionUpdate": "tool_call", "toolCallId": call.id, "title": call.name, "status": status, "rawInput": raw}
 
 
-def _result(one: Message, begun: bool) -> Iterator[dict[str, Any]]:
+def _result(one: Message, begun: bool) -> Iterator[dict[str, object]]:
     """The end of a call; a whole call if its beginning is not known."""
     known = mapped(mapped(one.metadata).get("acp"))
     more = {name: known[name] for name in ("title", "kind", "locations") if known.get(name) is not None}
@@ -180,9 +179,9 @@ def _result(one: Message, begun: bool) -> Iterator[dict[str, Any]]:
         yield {"sessionUpdate": "tool_call", "content": content, "title": "tool", **update}
 
 
-def _turns(made: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _turns(made: list[dict[str, object]]) -> list[tuple[str, list[dict[str, object]]]]:
     """By prompt, or block of a prompt, without blanks: the updates from it to the next. What comes before the first has none."""
-    found: list[tuple[str, list[dict[str, Any]]]] = []
+    found: list[tuple[str, list[dict[str, object]]]] = []
     for one in made:
         if one.get("sessionUpdate") == "user_message_chunk" or not found:
             found.append(("".join(_pieces([one], "user_message_chunk")), [one]))
@@ -191,18 +190,18 @@ def _turns(made: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]
     return found
 
 
-def _is_note(one: dict[str, Any]) -> bool:
+def _is_note(one: dict[str, object]) -> bool:
     """Return whether an agent repeats a note of its own as if it had been said."""
     return any(note.fullmatch(text) for kind, note in _NOTES.items() for text in _pieces([one], kind))
 
 
-def _pieces(made: list[dict[str, Any]], kind: str) -> list[str]:
+def _pieces(made: list[dict[str, object]], kind: str) -> list[str]:
     """The texts of one speaker without blanks."""
     texts = (mapped(one.get("content")).get("text") for one in made if one.get("sessionUpdate") == kind)
     return ["".join(text.split()) for text in texts if isinstance(text, str)]
 
 
-def _calls(made: list[dict[str, Any]]) -> set[str]:
+def _calls(made: list[dict[str, object]]) -> set[str]:
     found = (one for one in made if one.get("sessionUpdate") in ("tool_call", "tool_call_update"))
     return {name for one in found if (name := word(one.get("toolCallId"))) is not None}
 

@@ -51,10 +51,10 @@ class _Answer(NamedTuple):
         return "error" in self.message
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> dict[str, object]:
         return mapped(self.message.get("result"))
 
-    def to(self, message: dict[str, Any]) -> Up:
+    def to(self, message: dict[str, object]) -> Up:
         """Return it as the response to another request."""
         return Up(dumped({**self.message, "id": message["id"]}))
 
@@ -133,7 +133,7 @@ class Replaying:
 
     # What the editor asks for
 
-    def _initialize(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Acts:
+    def _initialize(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Acts:
         self._wait(message, self._initialized)
         yield Down(data)
 
@@ -150,7 +150,7 @@ class Replaying:
         if not answer.failed:
             self._can = frozenset() if self._mode == SESSIOND else able
 
-    def _list(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Acts:
+    def _list(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Acts:
         if "list" in self._can:
             yield Down(data)
             return
@@ -160,7 +160,7 @@ class Replaying:
 
         yield self._recall({"do": "list", "cwd": word(params.get("cwd")), "cursor": params.get("cursor")}, (), then)
 
-    def _load(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Acts:
+    def _load(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Acts:
         key = word(params.get("sessionId"))
         if key is None:
             yield Down(data)
@@ -173,7 +173,7 @@ class Replaying:
         else:
             yield self._own(message, params, key, replay=True)
 
-    def _resume(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Acts:
+    def _resume(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Acts:
         key = word(params.get("sessionId"))
         if key is None:
             yield Down(data)
@@ -186,7 +186,7 @@ class Replaying:
         else:
             yield self._own(message, params, key, replay=False)
 
-    def _new(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Acts:
+    def _new(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Acts:
         self._wait(message, self._made)
         yield Down(data)
 
@@ -200,7 +200,7 @@ class Replaying:
         else:
             yield Up(answer.data)
 
-    def _prompt(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Acts:
+    def _prompt(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Acts:
         key = word(params.get("sessionId"))
         told = self._untold.pop(key, None) if key is not None else None
         if told is None or key is None:
@@ -224,7 +224,9 @@ class Replaying:
 
     # How sessions begin again
 
-    def _loaded(self, message: dict[str, Any], params: dict[str, Any], key: str, held: _Held, answer: _Answer) -> Acts:
+    def _loaded(
+        self, message: dict[str, object], params: dict[str, object], key: str, held: _Held, answer: _Answer
+    ) -> Acts:
         """The agent has repeated a session, or failed to."""
         if self._held.get(key) is not held:  # it was so long that it passed
             yield Up(answer.data)
@@ -241,7 +243,7 @@ class Replaying:
 
         yield self._recall({"do": "heal", "session": key}, tuple(held.lines), then)
 
-    def _resumed(self, message: dict[str, Any], params: dict[str, Any], key: str, answer: _Answer) -> Acts:
+    def _resumed(self, message: dict[str, object], params: dict[str, object], key: str, answer: _Answer) -> Acts:
         """The agent has resumed a session that the editor wants to be loaded."""
         if answer.failed:
             yield self._own(message, params, key, replay=True, refusal=answer)
@@ -254,7 +256,7 @@ class Replaying:
 
         yield self._recall({"do": "load", "session": key}, (), then)
 
-    def _opened(self, message: dict[str, Any], params: dict[str, Any], key: str, answer: _Answer) -> Acts:
+    def _opened(self, message: dict[str, object], params: dict[str, object], key: str, answer: _Answer) -> Acts:
         """The agent has resumed a session that the editor wants to be resumed, by whatever way."""
         self._held.pop(key, None)
         if answer.failed:
@@ -263,7 +265,7 @@ class Replaying:
             yield answer.to(message)
 
     def _own(
-        self, message: dict[str, Any], params: dict[str, Any], key: str, *, replay: bool, refusal: _Answer | None = None
+        self, message: dict[str, object], params: dict[str, object], key: str, *, replay: bool, refusal: _Answer | None = None
     ) -> Act:  # fmt: skip
         """A new session of the agent's own, if the store knows `key`; otherwise the agent's refusal, or one of ours."""
 
@@ -300,7 +302,7 @@ class Replaying:
             self._theirs[key] = theirs
             self._ours[theirs] = key
 
-    def _down(self, data: bytes, message: dict[str, Any], params: dict[str, Any]) -> Act:
+    def _down(self, data: bytes, message: dict[str, object], params: dict[str, object]) -> Act:
         """For the agent, in its own names."""
         key = params.get("sessionId")
         theirs = self._theirs.get(key) if isinstance(key, str) else None
@@ -317,25 +319,25 @@ class Replaying:
             for line in held.lines:
                 yield Up(line, keep=False)
 
-    def _wait(self, message: dict[str, Any], then: _Then) -> None:
+    def _wait(self, message: dict[str, object], then: _Then) -> None:
         self._asked[identity(message.get("id"))] = then
         if len(self._asked) > PENDING:
             del self._asked[next(iter(self._asked))]
 
-    def _ask(self, method: str, params: dict[str, Any], then: _Then) -> Acts:
+    def _ask(self, method: str, params: dict[str, object], then: _Then) -> Acts:
         self._count += 1
         number = f"{OURS}{self._count}"
         self._asked[identity(number)] = then
         yield Down(dumped({"id": number, "method": method, "params": params}))
 
-    def _recall(self, job: dict[str, Any], lines: tuple[bytes, ...], then: Callable[[RecallResponse], Acts]) -> Act:
+    def _recall(self, job: dict[str, object], lines: tuple[bytes, ...], then: Callable[[RecallResponse], Acts]) -> Act:
         self._count += 1
         self._recalled[self._count] = then
         return Recall(self._count, job, lines)
 
 
 def _answered(
-    message: dict[str, Any], result: dict[str, Any] | None, problem: str | None = None, code: int = INTERNAL
+    message: dict[str, object], result: dict[str, object] | None, problem: str | None = None, code: int = INTERNAL
 ) -> bytes:
     """A response of ours to a request of the editor."""
     if problem is not None:

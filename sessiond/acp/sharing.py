@@ -22,7 +22,7 @@ leaves, the same holds; the agent lives on as long as somebody is there who can 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sessiond.acp.acts import OURS, QUESTION, UPDATE, Act, Line, To, Up, dumped, fingerprint, identity
 from sessiond.acp.bounds import PENDING, WAITING_PROMPTS
@@ -46,14 +46,14 @@ Passing = Iterator[Act | Pass]
 class _Client:
     """A client that has joined. `aware`: it came by `session/attach`, so it knows what that brings."""
 
-    def __init__(self, key: str, about: dict[str, Any], role: str, aware: bool) -> None:
+    def __init__(self, key: str, about: dict[str, object], role: str, aware: bool) -> None:
         self.key = key
         self.about = about
         self.role = role
         self.aware = aware
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, object]:
         return {**self.about, "role": self.role}
 
 
@@ -62,24 +62,24 @@ class _Turn:
 
     def __init__(self) -> None:
         self.running: dict[str, int] = {}
-        self.waiting: list[tuple[int, dict[str, Any]]] = []
+        self.waiting: list[tuple[int, dict[str, object]]] = []
 
 
 class AgentSharing:
     """One connection's. Every method takes what passes and says what is to be done."""
 
     def __init__(self) -> None:
-        self.initialized: dict[str, Any] = {}
+        self.initialized: dict[str, object] = {}
         """What the agent can, as the editor was told."""
-        self.opened: dict[str, dict[str, Any]] = {}
+        self.opened: dict[str, dict[str, object]] = {}
         """Sessions that live here -> modes, models and options as they were at the beginning."""
-        self._editor: dict[str, Any] | None = {}
+        self._editor: dict[str, object] | None = {}
         """About the editor; None: it has left."""
         self._clients: dict[int, _Client] = {}
         self._turns: dict[str, _Turn] = {}
-        self._asked: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._asked: dict[str, tuple[int, dict[str, object]]] = {}
         """Requests to the agent whose response matters -> whose they are, and as they were asked."""
-        self._questions: dict[str, dict[str, Any]] = {}
+        self._questions: dict[str, dict[str, object]] = {}
         """The agent's questions for permission that nobody has answered."""
         self._over: dict[str, None] = {}
         """Questions that were answered by another client than the editor: the editor's own answer comes too late."""
@@ -160,7 +160,7 @@ class AgentSharing:
             for client in self._in(key):
                 yield To(client, up.data)
 
-    def _response(self, up: Up, message: dict[str, Any]) -> Passing:
+    def _response(self, up: Up, message: dict[str, object]) -> Passing:
         number = identity(message.get("id"))
         client, asked = self._asked.pop(number, (EDITOR, {}))
         if client == EDITOR:
@@ -178,7 +178,7 @@ class AgentSharing:
         elif method == "session/prompt" and (key := word(params.get("sessionId"))) is not None:
             yield from self._turn_ended(key, number, client, message)
 
-    def _request(self, up: Up, message: dict[str, Any]) -> Passing:
+    def _request(self, up: Up, message: dict[str, object]) -> Passing:
         """The agent asks something."""
         if message.get("method") != PERMISSION:
             if self._editor is None and self.kept_alive:
@@ -198,7 +198,7 @@ class AgentSharing:
 
     # Turns
 
-    def _prompt(self, client: int, line: Line, message: dict[str, Any]) -> Passing:
+    def _prompt(self, client: int, line: Line, message: dict[str, object]) -> Passing:
         key = word(mapped(message.get("params")).get("sessionId"))
         if key is None:
             yield Pass(line)
@@ -213,7 +213,7 @@ class AgentSharing:
         else:
             yield self._to(client, _refused(message, BUSY, f"{WAITING_PROMPTS} prompts wait already"))
 
-    def _begin(self, key: str, turn: _Turn, client: int, message: dict[str, Any], line: Line | None) -> Passing:
+    def _begin(self, key: str, turn: _Turn, client: int, message: dict[str, object], line: Line | None) -> Passing:
         """A prompt goes to the agent, and the others see it."""
         if client == EDITOR:
             self._wait(message.get("id"), EDITOR, message)
@@ -227,7 +227,7 @@ class AgentSharing:
             update = {"sessionUpdate": "user_message_chunk", "content": block}
             yield from self._tell(key, client, update)
 
-    def _turn_ended(self, key: str, number: str, client: int, message: dict[str, Any]) -> Passing:
+    def _turn_ended(self, key: str, number: str, client: int, message: dict[str, object]) -> Passing:
         turn = self._turns.setdefault(key, _Turn())
         turn.running.pop(number, None)
         reason = mapped(message.get("result")).get("stopReason")
@@ -245,7 +245,7 @@ class AgentSharing:
             client, message = turn.waiting.pop(0)
             yield from self._begin(key, turn, client, message, None)
 
-    def _cancel(self, client: int, line: Line, message: dict[str, Any]) -> Passing:
+    def _cancel(self, client: int, line: Line, message: dict[str, object]) -> Passing:
         key = mapped(message.get("params")).get("sessionId")
         turn = self._turns.get(key) if isinstance(key, str) else None
         if turn is not None:
@@ -261,11 +261,11 @@ class AgentSharing:
 
     # Questions
 
-    def _questions_of(self, key: Any) -> list[str]:
+    def _questions_of(self, key: object) -> list[str]:
         """The open questions of a session, by their keys in `_questions`."""
         return [one for one, asked in self._questions.items() if mapped(asked.get("params")).get("sessionId") == key]
 
-    def _reply(self, client: int, line: Line, message: dict[str, Any]) -> Passing:
+    def _reply(self, client: int, line: Line, message: dict[str, object]) -> Passing:
         """Somebody answers the agent: the first answer to a question counts."""
         number = identity(message.get("id"))
         question = self._questions.get(number)
@@ -286,7 +286,7 @@ class AgentSharing:
         yield Pass(line)
         yield from self._resolved(client, question, message)
 
-    def _resolved(self, client: int, question: dict[str, Any], answer: dict[str, Any]) -> Passing:
+    def _resolved(self, client: int, question: dict[str, object], answer: dict[str, object]) -> Passing:
         params = mapped(question.get("params"))
         key = word(params.get("sessionId")) or ""
         withdrawn = dumped({"method": CANCELLED, "params": {"requestId": question.get("id")}})
@@ -305,7 +305,7 @@ class AgentSharing:
 
     # Who is there
 
-    def attach(self, client: int, key: str, about: dict[str, Any], role: str, *, aware: bool) -> dict[str, Any]:
+    def attach(self, client: int, key: str, about: dict[str, object], role: str, *, aware: bool) -> dict[str, object]:
         """Somebody joins a session that is in `opened`. What it has to know, at exactly this moment."""
         there = [{**self._editor, "role": "controller"}] if self._editor is not None else []
         there += [self._clients[one].shown for one in self._in(key)]
@@ -317,7 +317,7 @@ class AgentSharing:
 
     def left(self, client: int) -> Passing:
         """A client, or the editor, is gone."""
-        gone: dict[str, Any]
+        gone: dict[str, object]
         if client == EDITOR:
             gone, self._editor = {**mapped(self._editor), "role": "controller"}, None
             keys = set(self.opened)
@@ -333,10 +333,10 @@ class AgentSharing:
 
     # Small parts
 
-    def _in(self, key: Any) -> list[int]:
+    def _in(self, key: object) -> list[int]:
         return [client for client, one in self._clients.items() if one.key == key]
 
-    def _tell(self, key: str, by: int, update: dict[str, Any], *, aware: bool = False) -> Passing:
+    def _tell(self, key: str, by: int, update: dict[str, object], *, aware: bool = False) -> Passing:
         """An update for all of a session but one. `aware`: only those who know updates that are proposed."""
         told = [one for one in self._in(key) if one != by and (self._clients[one].aware or not aware)]
         if not told and (by == EDITOR or aware):
@@ -350,18 +350,18 @@ class AgentSharing:
     def _to(self, client: int, data: bytes) -> Act:
         return Up(data, keep=False) if client == EDITOR else To(client, data)
 
-    def _renamed(self, client: int, message: dict[str, Any]) -> dict[str, Any]:
+    def _renamed(self, client: int, message: dict[str, object]) -> dict[str, object]:
         """A request of somebody who joined, with an id that nobody else has."""
         self._count += 1
         number = f"{OURS}{client}-{self._count}"
         self._wait(number, client, message)
         return {**message, "id": number}
 
-    def _wait(self, number: Any, client: int, message: dict[str, Any]) -> None:
+    def _wait(self, number: object, client: int, message: dict[str, object]) -> None:
         self._asked[identity(number)] = (client, message)
         if len(self._asked) > PENDING:
             del self._asked[next(iter(self._asked))]
 
 
-def _refused(message: dict[str, Any], code: int, why: str) -> bytes:
+def _refused(message: dict[str, object], code: int, why: str) -> bytes:
     return dumped({"id": message.get("id"), "error": {"code": code, "message": why}})

@@ -9,8 +9,6 @@ Each of the two knows its own subject only. The recorder reads between them: nam
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.acp.acts import Act, Acts, Keep, Line, RecallResponse, Up
 from sessiond.acp.replaying import Replaying
 from sessiond.acp.sharing import AgentSharing, Pass, Passing
@@ -45,7 +43,7 @@ class Switch:
         """The editor (0) or somebody who had joined is gone."""
         yield from self._through(self.sharing.left(client))
 
-    def attach(self, client: int, key: str, about: dict[str, Any], role: str, *, aware: bool) -> dict[str, Any]:
+    def attach(self, client: int, key: str, about: dict[str, object], role: str, *, aware: bool) -> dict[str, object]:
         """Somebody joins a session. What it has to know at this moment."""
         return self.sharing.attach(client, key, about, role, aware=aware)
 

@@ -7,7 +7,6 @@ everything: what is not valid JSON, or not JSON-RPC, or of a kind that is not kn
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any
 
 import msgspec
 
@@ -31,7 +30,7 @@ class Talk:
         self._name = name
         self._agent = agent
         self._lines = {EDITOR: Lines(), AGENT: Lines()}
-        self._asked: dict[bytes, dict[str, tuple[str, dict[str, Any]]]] = {EDITOR: {}, AGENT: {}}
+        self._asked: dict[bytes, dict[str, tuple[str, dict[str, object]]]] = {EDITOR: {}, AGENT: {}}
         """By who asked: id -> method and params."""
         self._turns: dict[str, RecordedTurn] = {}
         self.unread = 0
@@ -59,7 +58,7 @@ class Talk:
         for one in message if isinstance(message, list) else [message]:
             yield from self._message(kind, at, mapped(one))
 
-    def _message(self, kind: bytes, at: int, message: dict[str, Any]) -> Iterator[Step]:
+    def _message(self, kind: bytes, at: int, message: dict[str, object]) -> Iterator[Step]:
         method, number = word(message.get("method")), message.get("id")
         if isinstance(number, (dict, list)):
             return
@@ -84,12 +83,12 @@ class Talk:
         if number is not None and key is not None and (kind, method) in LONG:
             yield Begun(key=key, request=identity(number), asked=params if method == PERMISSION else None)
 
-    def _withdrawn(self, kind: bytes, number: Any) -> Iterator[Step]:
+    def _withdrawn(self, kind: bytes, number: object) -> Iterator[Step]:
         asked = self._asked[kind].get(identity(number))
         if asked is not None and (kind, asked[0]) == (AGENT, PERMISSION):
             yield _over(asked, number)
 
-    def _asks(self, kind: bytes, at: int, method: str, params: dict[str, Any]) -> Iterator[Step]:
+    def _asks(self, kind: bytes, at: int, method: str, params: dict[str, object]) -> Iterator[Step]:
         """A request or a notification."""
         key = word(params.get("sessionId"))
         if key is None:
@@ -110,7 +109,7 @@ class Talk:
             yield from turn.asked(at, params)
 
     def _answered(
-        self, kind: bytes, at: int, method: str, params: dict[str, Any], message: dict[str, Any]
+        self, kind: bytes, at: int, method: str, params: dict[str, object], message: dict[str, object]
     ) -> Iterator[Step]:
         """A response, from `kind`, to a request of the other."""
         result = mapped(message.get("result"))
@@ -154,16 +153,16 @@ class Talk:
         return self._turns[key]
 
 
-def _over(asked: tuple[str, dict[str, Any]], number: Any) -> Over:
+def _over(asked: tuple[str, dict[str, object]], number: object) -> Over:
     method, params = asked
     return Over(key=word(params.get("sessionId")) or "", request=identity(number), question=method == PERMISSION)
 
 
-def _options(key: str, result: dict[str, Any]) -> Iterator[Step]:
+def _options(key: str, result: dict[str, object]) -> Iterator[Step]:
     """Modes, models and options, as a response or an update names them."""
     if (model := model_from(result)) is not None:
         yield Learned(key=key, model=model)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     if (mode := word(mapped(result.get("modes")).get("currentModeId"))) is not None:
         values["acp.mode"] = mode
     options = {str(one.get("id")): one.get("currentValue") for one in map(mapped, listed(result.get("configOptions")))}

@@ -41,7 +41,7 @@ class _Call(Struct):
     output: list[str] = []
     output_chars: int = 0
 
-    def take(self, update: dict[str, Any]) -> None:
+    def take(self, update: dict[str, object]) -> None:
         """More is said of it."""
         if (text := printed(update)) and self.output_chars < ACP_PRINTED_CHARS:
             self.output.append(text[: ACP_PRINTED_CHARS - self.output_chars])
@@ -58,7 +58,7 @@ class RecordedTurn:
         self._name = name
         self._key = key
         self._count = 0
-        self._growing: tuple[tuple[str, Any], str] | None = None
+        self._growing: tuple[tuple[str, object], str] | None = None
         """The text that grows: its role, what the agent calls its message, and our id."""
         self._thoughts: list[str] = []
         self._thought_chars = 0
@@ -66,7 +66,7 @@ class RecordedTurn:
         self._questions: dict[str, str] = {}
         """Tool call -> the message that asks for permission."""
 
-    def prompted(self, at: int, said: str | list[Any], message_id: str | None = None) -> Iterator[Step]:
+    def prompted(self, at: int, said: str | list[object], message_id: str | None = None) -> Iterator[Step]:
         """Somebody sends a prompt. `message_id`: of the message, if it is in the session already."""
         yield from self._settle(at)
         made = self._said(at, "user", said)
@@ -74,7 +74,7 @@ class RecordedTurn:
             made = Said(key=self._key, message=replace(made.message, id=message_id), there=True)
         yield made
 
-    def updated(self, at: int, update: dict[str, Any]) -> Iterator[Step]:
+    def updated(self, at: int, update: dict[str, object]) -> Iterator[Step]:
         """The agent says something."""
         kind = update.get("sessionUpdate")
         if kind == "agent_message_chunk":
@@ -97,7 +97,7 @@ class RecordedTurn:
         elif kind == "session_info_update":
             yield Learned(key=self._key, name=word(update.get("title")))
 
-    def answered(self, at: int, answer: dict[str, Any], error: Any) -> Iterator[Step]:
+    def answered(self, at: int, answer: dict[str, object], error: object) -> Iterator[Step]:
         """The turn ends, with its stop reason or an error."""
         reason = word(answer.get("stopReason"))
         said = {"stopReason": reason, "usage": answer.get("usage"), "error": error}
@@ -106,7 +106,7 @@ class RecordedTurn:
         yield from self.close(at, status, told or None)
         yield Kept(key=self._key, values={"acp.turn": told})
 
-    def asked(self, at: int, params: dict[str, Any]) -> Iterator[Step]:
+    def asked(self, at: int, params: dict[str, object]) -> Iterator[Step]:
         """The agent asks for permission."""
         yield from self._settle(at)
         call = mapped(params.get("toolCall"))
@@ -123,7 +123,7 @@ class RecordedTurn:
         self._questions[str(call.get("toolCallId"))] = question.message.id
         yield question
 
-    def chosen(self, at: int, params: dict[str, Any], answer: dict[str, Any]) -> Iterator[Step]:
+    def chosen(self, at: int, params: dict[str, object], answer: dict[str, object]) -> Iterator[Step]:
         """The editor answers the question."""
         call = mapped(params.get("toolCall"))
         message_id = self._questions.pop(str(call.get("toolCallId")), None)
@@ -139,7 +139,7 @@ class RecordedTurn:
             metadata={"acp": {"permission": {"toolCallId": call.get("toolCallId"), "options": params.get("options"), "outcome": outcome}}},
         )  # fmt: skip
 
-    def close(self, at: int, status: str, told: dict[str, Any] | None) -> Iterator[Step]:
+    def close(self, at: int, status: str, told: dict[str, object] | None) -> Iterator[Step]:
         """End all that is open."""
         if self._growing is None and self._thoughts:
             yield self._begins(at, ("assistant", None), "")
@@ -152,7 +152,7 @@ class RecordedTurn:
             yield self._call_ended(call, "error" if status == "error" else "interrupted")
         self._calls.clear()
 
-    def _chunk(self, at: int, whose: tuple[str, Any], block: Any) -> Iterator[Step]:
+    def _chunk(self, at: int, whose: tuple[str, object], block: object) -> Iterator[Step]:
         text = text_of(block)
         if text is None:
             yield from self._settle(at)
@@ -164,7 +164,7 @@ class RecordedTurn:
         elif text:
             yield Grew(key=self._key, message_id=self._growing[1], text=text)
 
-    def _thought(self, at: int, block: dict[str, Any]) -> Iterator[Step]:
+    def _thought(self, at: int, block: dict[str, object]) -> Iterator[Step]:
         if self._growing is not None:
             yield from self._settle(at)
         text = word(block.get("text")) or ""
@@ -172,7 +172,7 @@ class RecordedTurn:
             self._thoughts.append(text[: ACP_THOUGHT_CHARS - self._thought_chars])
             self._thought_chars += len(text)
 
-    def _tool(self, at: int, update: dict[str, Any]) -> Iterator[Step]:
+    def _tool(self, at: int, update: dict[str, object]) -> Iterator[Step]:
         number = word(update.get("toolCallId"))
         if number is None:
             return
@@ -205,13 +205,13 @@ class RecordedTurn:
             (_, message_id), self._growing = self._growing, None
             yield Ended(key=self._key, message_id=message_id, status=status, metadata=metadata)
 
-    def _begins(self, at: int, whose: tuple[str, Any], text: str) -> Said:
+    def _begins(self, at: int, whose: tuple[str, object], text: str) -> Said:
         begun = self._said(at, whose[0], text, status="streaming")
         assert begun.message.id is not None
         self._growing = (whose, begun.message.id)
         return begun
 
-    def _said(self, at: int, role: str, said: str | list[Any], **more: Any) -> Said:
+    def _said(self, at: int, role: str, said: str | list[object], **more: Any) -> Said:
         """A message with the next id; an assistant's takes the thoughts before it."""
         self._count += 1
         thinking = None
@@ -226,7 +226,7 @@ class RecordedTurn:
         return Said(key=self._key, message=message)
 
 
-def _called(given: dict[str, Any]) -> ToolCall:
+def _called(given: dict[str, object]) -> ToolCall:
     meta = mapped(mapped(given.get("_meta")).get("claudeCode"))
     name = word(meta.get("toolName")) or word(given.get("title")) or word(given.get("kind")) or "tool"
     raw = given.get("rawInput")

@@ -22,13 +22,13 @@ class Visitor:
         self._reading = reading
         self._writing = writing
         self._cutter = Cutter()
-        self._heard: list[dict[str, Any]] = []
+        self._heard: list[dict[str, object]] = []
 
     def say(self, message: dict[str, Any]) -> None:
         """A response or a notification."""
         self._writing.write(dumped(message))
 
-    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, message: dict[str, object]) -> dict[str, object]:
         """The response to a request, however long it takes; empty if the agent ends before it. OSError."""
         self.say({"id": 1, **message})
         while (found := await self._next()) is not None:
@@ -48,7 +48,7 @@ class Visitor:
         while await self._next() is not None:
             pass
 
-    async def _next(self) -> dict[str, Any] | None:
+    async def _next(self) -> dict[str, object] | None:
         """None: it has hung up."""
         while not self._heard:
             piece = await self._reading.read(_PIECE_BYTES)

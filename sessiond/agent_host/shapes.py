@@ -314,7 +314,7 @@ def part_added(turn_id: str, part: AnyPart) -> list[Action]:
 
 
 def call_completed(turn_id: str, call: ToolCall) -> Action:
-    result: dict[str, Any] = {"success": call.success, "pastTenseMessage": call.past_tense_message}
+    result: dict[str, object] = {"success": call.success, "pastTenseMessage": call.past_tense_message}
     if call.content is not None:
         result["content"] = call.content
     if call.error is not None:

@@ -57,7 +57,7 @@ class DemoHub:
         self.folder = tempfile.mkdtemp(prefix="sessiond-hub-", dir=_parent())
         self.version = ""
         self._server: subprocess.Popen[bytes] | None = None
-        self._user: dict[str, Any] = {}
+        self._user: dict[str, object] = {}
 
     def _give_away(self) -> None:
         self._user = {"user": _NOBODY, "group": _group()}

@@ -57,7 +57,7 @@ def _format(_ctx: click.Context, _param: click.Parameter, given: str | None) -> 
 @options.resolving("session_ids")
 def command(
     session_ids: tuple[str, ...], form: str | None, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
-    **given: Any,
+    **given: object,
 ) -> int:  # fmt: skip
     """Export sessions to another format: those named, or all that match the filters. "jsonl" and "json" lose nothing.
 
@@ -150,7 +150,7 @@ def _tell(blanked: Counter[str], results: list[Result], *, alone: bool, redact: 
         kinds = ", ".join(f"{number:,} × {kind}" for kind, number in sorted(blanked.items()))
         print(f"blanked: {kinds or 'nothing'}", file=sys.stderr)
     if as_json:
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "sessions": [{"sessionId": session_id, **_document(made)} for session_id, made in results]
         }
         if alone:
@@ -166,5 +166,5 @@ def _tell(blanked: Counter[str], results: list[Result], *, alone: bool, redact: 
             sys.stdout.buffer.write(made.content.encode())
 
 
-def _document(made: Exported) -> dict[str, Any]:
+def _document(made: Exported) -> dict[str, object]:
     return {"path": made.path, "bytes": made.bytes} if made.content is None else {"content": made.content}

@@ -24,7 +24,7 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -87,7 +87,7 @@ def command(agent: str) -> None:
         print(one_line(f"sessiond: {error}"), file=sys.stderr)
 
 
-def _event(tool: str, sent: Any) -> Event | None:
+def _event(tool: str, sent: object) -> Event | None:
     """None: nothing to report. ValueError if it is something else."""
     from sessiond.importers.draft import suggest_id
 
@@ -103,7 +103,7 @@ def _event(tool: str, sent: Any) -> Event | None:
     )
 
 
-def _call(tool: str, sent: dict[str, Any]) -> str | None:
+def _call(tool: str, sent: dict[str, object]) -> str | None:
     """By what it is given: a request for permission does not name the id of its call."""
     if not tool:
         return None
@@ -111,7 +111,7 @@ def _call(tool: str, sent: dict[str, Any]) -> str | None:
     return f"{tool[:100]}-{hashlib.sha256(given).hexdigest()[:16]}"
 
 
-def _in_words(sent: dict[str, Any]) -> str:
+def _in_words(sent: dict[str, object]) -> str:
     """`Bash: touch a`."""
     given = sent.get("tool_input")
     if isinstance(given, dict) and isinstance(asked := given.get("questions"), list) and asked:
@@ -151,7 +151,7 @@ def _ask(client: Sessiond, event: Event, process: int) -> None:
             if time.monotonic() > back_by:
                 raise
         time.sleep(_LOOK_S)
-    decision: dict[str, Any] = {"behavior": "allow" if answer.choice == "allow" else "deny"}
+    decision: dict[str, object] = {"behavior": "allow" if answer.choice == "allow" else "deny"}
     if decision["behavior"] == "deny":
         decision["message"] = answer.text or f"denied in {answer.client}"
     print(json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
 
 import msgspec
 
@@ -61,7 +60,7 @@ class _Shown:
         self._known: set[str] = set()
         """Warnings that were shown."""
 
-    def first(self, result: Imported, as_sent: dict[str, Any]) -> None:
+    def first(self, result: Imported, as_sent: dict[str, object]) -> None:
         self._known.update(warning_text(warning) for warning in result.warnings)
         if self._as_json:
             print_json(as_sent)

@@ -100,7 +100,7 @@ class Total:
             whole["report"] = [tools[name] for name in sorted(tools)]
 
 
-def _sums(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _sums(one: dict[str, Any], other: dict[str, object]) -> dict[str, object]:
     """Counts added up, key by key, also in what they contain."""
     joined = dict(one)
     for key, value in other.items():

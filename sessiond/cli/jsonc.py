@@ -41,7 +41,7 @@ class _Reader:
         self.begins: dict[tuple[str, ...], tuple[int, bool]] = {}
         """Path of an object -> where its first member would go, and whether it has members."""
 
-    def document(self) -> Any:
+    def document(self) -> object:
         value = self._value((), 0)
         if self._at != len(self._tokens):
             raise NotJsonc("something follows the value")
@@ -56,14 +56,14 @@ class _Reader:
     def _peek(self) -> str:
         return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
 
-    def _value(self, path: tuple[str, ...], depth: int) -> Any:
+    def _value(self, path: tuple[str, ...], depth: int) -> object:
         if depth > _DEEPEST:
             raise NotJsonc("it is nested too deeply")
         kind, text, end = self._next()
         if text == "{" and kind == "mark":
             return self._object(path, end, depth)
         if text == "[" and kind == "mark":
-            items: list[Any] = []
+            items: list[object] = []
             while self._peek() != "]":
                 items.append(self._value((*path, str(len(items))), depth + 1))
                 self._separator("]")
@@ -73,8 +73,8 @@ class _Reader:
             raise NotJsonc(f"unexpected {text}")
         return _scalar(text)
 
-    def _object(self, path: tuple[str, ...], end: int, depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _object(self, path: tuple[str, ...], end: int, depth: int) -> dict[str, object]:
+        made: dict[str, object] = {}
         self.begins[path] = (end, self._peek() != "}")
         while self._peek() != "}":
             kind, text, _ = self._next()
@@ -105,7 +105,7 @@ def loads(text: str) -> Any:
     return _Reader(text).document()
 
 
-def with_member(text: str, path: tuple[str, ...], value: Any) -> str:
+def with_member(text: str, path: tuple[str, ...], value: object) -> str:
     """The text with one more member, first in its object; objects on the way are made. Comments and layout remain.
 
     NotJson if the text cannot be read, or something on the way is not an object, or the member is there.
@@ -129,7 +129,7 @@ def with_member(text: str, path: tuple[str, ...], value: Any) -> str:
     return _inserted(text, place, path[known], value, depth=known + 1, filled=filled)
 
 
-def _inserted(text: str, place: int, key: str, value: Any, *, depth: int, filled: bool) -> str:
+def _inserted(text: str, place: int, key: str, value: object, *, depth: int, filled: bool) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     found = _INDENT.search(text)
     step = found.group(1) if found is not None else "  "

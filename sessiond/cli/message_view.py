@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.cli.output import BRIEF, one_line, parts_of
 from sessiond.cli.terminal import DIM, ROLE, Paint
 
@@ -11,7 +9,7 @@ _LINES = 8
 """Of thinking, or of a tool's output."""
 
 
-def view(message: dict[str, Any], paint: Paint, *, folded: bool) -> str:
+def view(message: dict[str, object], paint: Paint, *, folded: bool) -> str:
     """Its lines. `folded`: of thinking and a tool's output only the first ones, and how many are left out; of a call one line."""
     head, thinking, text, calls = parts_of(message)
     if folded:

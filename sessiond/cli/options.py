@@ -56,7 +56,7 @@ def resolving(parameter: str) -> Callable[[F], F]:
 
     def around(command: F) -> F:
         @functools.wraps(command)
-        def resolved_first(*arguments: Any, **given: Any) -> Any:
+        def resolved_first(*arguments: object, **given: Any) -> object:
             named = given[parameter]
             if named:
                 from sessiond.cli.session_ids import resolved
@@ -195,10 +195,10 @@ def tell_unmatched(client: Sessiond, wanted: dict[str, Any]) -> bool:
     from sessiond.cli.pages import sessions
 
     told = False
-    kept: dict[str, Any] = {name: wanted[name] for name in ("archived", "deleted") if name in wanted}
+    kept: dict[str, object] = {name: wanted[name] for name in ("archived", "deleted") if name in wanted}
     for name in _ANY.keys() & wanted.keys():
         for one in wanted[name] if name == "tags" else [wanted[name]]:
-            alone: dict[str, Any] = {name: [one] if name == "tags" else one, **kept}
+            alone: dict[str, object] = {name: [one] if name == "tags" else one, **kept}
             if not sessions(client, 1, "-updatedAt", alone).sessions:
                 note(f"no {'archived ' if 'archived' in kept else ''}session {_ANY[name].format(one)}")
                 told = True

@@ -38,7 +38,7 @@ def one_line(text: str, width: int | None = None) -> str:
     return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON document on one line. Characters that a terminal would obey are escaped, which keeps the value the same. So
     is everything beyond ASCII if the output's encoding is not UTF-8.
     """
@@ -51,7 +51,7 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def _is_utf8(stream: Any) -> bool:
+def _is_utf8(stream: object) -> bool:
     encoding = getattr(stream, "encoding", None)
     return encoding is None or codecs.lookup(encoding).name == "utf-8"
 
@@ -98,7 +98,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console().print(drawn)
 
 
-def content_text(content: Any) -> str:
+def content_text(content: object) -> str:
     """A message's content as text, with all of its words. A block that has no text form is shown as JSON, behind its type."""
     if isinstance(content, str):
         return content
@@ -107,13 +107,13 @@ def content_text(content: Any) -> str:
     return "\n".join(_block_text(block) for block in content)
 
 
-def _one_value(value: Any) -> str:
+def _one_value(value: object) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)
 
 
-def _block_text(block: Any) -> str:
+def _block_text(block: object) -> str:
     if isinstance(block, str):
         return block
     if not isinstance(block, dict):
@@ -132,7 +132,7 @@ def _block_text(block: Any) -> str:
 _TEXTS = ("text", "input_text", "output_text")
 
 
-def _other_text(kind: Any, block: dict[str, Any]) -> str:
+def _other_text(kind: object, block: dict[str, object]) -> str:
     """Return the text of a block: of a picture where it is, unless the session contains it; of anything else all that it has."""
     from sessiond.exporters.turns import IMAGES, image_in  # as in `parts_of`
 
@@ -142,7 +142,7 @@ def _other_text(kind: Any, block: dict[str, Any]) -> str:
     return f"[{kind}] {_one_value(rest)}" if rest else f"[{kind}]"
 
 
-def _call(name: Any, arguments: Any) -> str:
+def _call(name: object, arguments: object) -> str:
     return one_line(f"→ {name or '?'} {arguments if isinstance(arguments, str) else _one_value(arguments)}")
 
 
@@ -159,7 +159,7 @@ class MessageText(NamedTuple):
     calls: list[str]
 
 
-def message_text(message: dict[str, Any]) -> str:
+def message_text(message: dict[str, object]) -> str:
     """Return a message as it is printed while it is said: without thinking, with the calls in brief."""
     head, _, text, calls = parts_of(message)
     return "\n".join([head, text, *(one_line(call, BRIEF) for call in calls)])

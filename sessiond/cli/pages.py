@@ -140,7 +140,7 @@ class ListedPages:
         self.incomplete = any(page.incomplete for page in values)
 
     @property
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """In the shape of one page, with every session as the daemon sent it."""
         sessions = [info for page in self._pages for info in page.plain["sessions"]]
         incomplete = {"incomplete": True} if self.incomplete else {}
@@ -148,7 +148,7 @@ class ListedPages:
 
 
 def sessions(
-    client: Sessiond, limit: int | None, sort: str | None, wanted: Mapping[str, Any], *, whole: bool = False
+    client: Sessiond, limit: int | None, sort: str | None, wanted: Mapping[str, object], *, whole: bool = False
 ) -> ListedPages:
     """Up to `limit` sessions (None: all), from as many pages as needed.
 
@@ -183,13 +183,13 @@ class FoundPages:
         self.unfetched = values[-1].unfetched
 
     @property
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """In the shape of the last page, with every hit as the daemon sent it."""
         plain = [page.plain for page in self._pages]
         return {**plain[-1], "hits": [hit for page in plain for hit in page["hits"]]}
 
 
-def hits(client: Sessiond, limit: int | None, query: str, mode: str | None, wanted: Mapping[str, Any]) -> FoundPages:
+def hits(client: Sessiond, limit: int | None, query: str, mode: str | None, wanted: Mapping[str, object]) -> FoundPages:
     """Up to `limit` hits (None: all), from as many pages as needed."""
     pages: list[Answer[HitPage]] = []
     cursor: str | None = None

@@ -28,9 +28,9 @@ class Prices:
     cannot be one.
     """
 
-    def __init__(self, models: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, models: Mapping[str, Mapping[str, object]]) -> None:
         self._models = models
-        self._tails: dict[str, list[Mapping[str, Any]]] = {}
+        self._tails: dict[str, list[Mapping[str, object]]] = {}
         for name, prices in models.items():
             if "/" in name:
                 self._tails.setdefault(name.rpartition("/")[2], []).append(prices)
@@ -68,7 +68,7 @@ class Prices:
         return found[0] if found and all(prices == found[0] for prices in found) else None
 
 
-def _priced(entry: Mapping[str, Any]) -> dict[str, float] | None:
+def _priced(entry: Mapping[str, object]) -> dict[str, float] | None:
     """Prices by kind. Cached tokens cost what input costs if the entry says nothing else."""
     given = {kind: amount(entry.get(key)) for kind, key in _PRICES.items()}
     numbers = {kind: price for kind, price in given.items() if price is not None}
@@ -77,7 +77,7 @@ def _priced(entry: Mapping[str, Any]) -> dict[str, float] | None:
     return {kind: numbers.get(kind, numbers["input"]) for kind in _PRICES}
 
 
-def _is_odd(entry: Mapping[str, Any]) -> bool:
+def _is_odd(entry: Mapping[str, object]) -> bool:
     """Return whether a number where a price should be cannot be one: it is negative, or beyond all money."""
     given = [entry.get(key) for key in _PRICES.values()]
     return any(isinstance(one, (int, float)) and not isinstance(one, bool) and amount(one) is None for one in given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sessiond.resume.make import Made
 
@@ -17,7 +17,7 @@ class Wish(NamedTuple):
     dry_run: bool
 
 
-def document(session_id: str, tool: str, cwd: str, made: Made, command: list[str]) -> dict[str, Any]:
+def document(session_id: str, tool: str, cwd: str, made: Made, command: list[str]) -> dict[str, object]:
     written = made.written
     lost = [{"what": what, "count": number} for what, number in sorted(made.lost.items())]
     return {

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from sessiond.cli.paths import on_wire
 from sessiond.cli.resume_document import Wish, document
@@ -17,7 +16,7 @@ from sessiond.exporters import export
 from sessiond.exporters.conversation import ExportedCall, ExportedConversation, ExportedTurn, result_of
 from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 from sessiond.resume.fitting import fitted
 from sessiond.resume.make import Made
 from sessiond.resume.target import PICTURES_IN_RESULTS, Target, Written
@@ -33,8 +32,8 @@ def resume_here(
     told: ExportedConversation,
     wish: Wish,
     cwd: str,
-    agree: Callable[[dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
+    agree: Callable[[dict[str, object]], None] | None = None,
+) -> dict[str, object]:
     """Resume as `resume_run.resume` does. Without further wishes it is a fork, which has everything that the session has."""
     whole = wish.last is None and wish.calls and wish.cwd is None
     if whole:
@@ -76,7 +75,7 @@ def _calls(turn: ExportedTurn) -> JsonObject:
     return {"toolCalls": list(map(shown, turn.calls))} if turn.calls else {}
 
 
-def _say(made: Session, role: str, turn: ExportedTurn, blocks: list[JsonObject], rest: JsonObject) -> None:
+def _say(made: Session, role: str, turn: ExportedTurn, blocks: list[WireObject], rest: JsonObject) -> None:
     made.seq += 1
     only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
     content = only if blocks else ""

@@ -42,7 +42,7 @@ def resume(client: Sessiond, session_id: str, tool: str, wish: Wish, agree: Agre
     return document(session_id, tool, cwd, made, words)
 
 
-def targets() -> list[dict[str, Any]]:
+def targets() -> list[dict[str, object]]:
     """Every target, and where its program is."""
     found = []
     for name in NAMES:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sessiond.cli.client import connect
 from sessiond.cli.output import note
@@ -79,7 +78,7 @@ def _resolved(client: Sessiond, named: str) -> str:
     return begun[0]
 
 
-def _listed(client: Sessiond, named: str, limit: int | None, wanted: Mapping[str, Any]) -> list[SessionInfo]:
+def _listed(client: Sessiond, named: str, limit: int | None, wanted: Mapping[str, object]) -> list[SessionInfo]:
     """Return the newest sessions as an index that is whole knows them: one that is being built would name others. Unavailable."""
     for _ in range(_TRIES):
         page = sessions(client, limit, "-updatedAt", wanted)

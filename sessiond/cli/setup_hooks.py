@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -75,7 +74,7 @@ def file_of(agent: str, env: Mapping[str, str]) -> Path:
     return Path(env.get(variable) or Path(user_home(env)) / folder) / name
 
 
-def hooks(agent: str) -> dict[str, list[dict[str, Any]]]:
+def hooks(agent: str) -> dict[str, list[dict[str, object]]]:
     """Return the hooks as both agents write them: by event."""
     words = [os.path.abspath(found)] if (found := shutil.which(APP)) else [*installation.command()]
     home = [f"SESSIOND_HOME={shlex.quote(there)}"] if (there := os.environ.get("SESSIOND_HOME")) else []
@@ -86,7 +85,7 @@ def hooks(agent: str) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _added(text: str, wanted: Mapping[str, Any]) -> str | None:
+def _added(text: str, wanted: Mapping[str, object]) -> str | None:
     """The file with the hooks in it; None if they are there. NotJson where an event has other hooks, or the file is unusual."""
     if not text.strip("\ufeff \t\r\n"):
         text += "{}\n"

@@ -13,7 +13,6 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -100,14 +99,14 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in ("SESSIOND_HOME",) if os.environ.get(name)}
 
 
-def server(shape: str) -> dict[str, Any]:
+def server(shape: str) -> dict[str, object]:
     """A server as the agent's configuration has it."""
     program, *arguments = command_line()
     variables = environment()
     if shape == "opencode":
         named = {"environment": variables} if variables else {}
         return {"type": "local", "command": [program, *arguments], **named, "enabled": True}
-    plain: dict[str, Any] = {"command": program, "args": arguments}
+    plain: dict[str, object] = {"command": program, "args": arguments}
     if variables:
         plain["env"] = variables
     return {"type": "stdio", **plain} if shape == "typed" else plain
@@ -116,7 +115,7 @@ def server(shape: str) -> dict[str, Any]:
 def _lines(place: ServersPlace, path: Path) -> str:
     if place.shape == "toml":
         return f"# {path}\n{_toml()}"
-    value: Any = {NAME: server(place.shape)}
+    value: object = {NAME: server(place.shape)}
     for key in reversed(place.path):
         value = {key: value}
     head = f"// {path}\n" + (f"// {place.hint}\n" if place.hint else "")
@@ -178,7 +177,7 @@ def _with_toml(text: str) -> str | None:
     return made
 
 
-def _without(document: Any, path: tuple[str, ...]) -> Any:
+def _without(document: object, path: tuple[str, ...]) -> object:
     """The document without our server, and without the objects that only hold it."""
     if not isinstance(document, dict):
         return document

@@ -99,7 +99,7 @@ def command(
         )
 
 
-def _show(report: dict[str, Any], by: str, tools: list[str], paint: Paint) -> None:
+def _show(report: dict[str, object], by: str, tools: list[str], paint: Paint) -> None:
     if not report["rows"]:
         say("no message reports tokens" + (f"; tools that do: {', '.join(tools)}" if tools else ""))
         return

@@ -67,7 +67,7 @@ def _remarks(report: dict[str, Any], by: str) -> list[str]:
     return found
 
 
-def _row(key: str | None, name: str | None, total: dict[str, Any], sessions: int) -> list[str]:
+def _row(key: str | None, name: str | None, total: dict[str, object], sessions: int) -> list[str]:
     counts = [total[part] for part in ("input", "cacheWrite", "cacheRead", "output")]
     shown = [f"{number:,}" if number else "" for number in counts]
     whole = f"{_tokens(total):,}"

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sessiond import installation
 from sessiond.cli import jsonc
@@ -67,7 +66,7 @@ def _tell_program(editor: str) -> None:
     """The extension learns where the program is: in the user's settings, unless they say it already. SessiondError."""
     path = settings_file(editor, os.environ)
     program, *arguments = installation.command()
-    members: dict[str, Any] = {"sessiond.path": program}
+    members: dict[str, object] = {"sessiond.path": program}
     if arguments:
         members["sessiond.arguments"] = [*arguments, "--stdio"]
     before = path.read_bytes() if path.exists() else b""

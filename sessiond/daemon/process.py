@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sessiond.daemon.garbage import leave_the_old_alone
 from sessiond.endpoint import NoHome, Places, places, read_endpoint
@@ -43,7 +43,7 @@ _held: list[Lock] = []
 """Locks of this process, so that nothing releases them before its end."""
 
 
-def main(flags: Mapping[str, Any], ready_fd: int | None) -> NoReturn:
+def main(flags: Mapping[str, object], ready_fd: int | None) -> NoReturn:
     """Run the daemon until it is told to end. `ready_fd`: a pipe for one word to the process that started it.
 
     Ends the process without waiting for its threads: everything that matters is closed by then, and a thread that hangs on
@@ -67,7 +67,7 @@ def _own_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
+def run(flags: Mapping[str, object], ready_fd: int | None) -> int:
     """The same, but returns the exit code. The lock remains held: the end of the process releases it."""
     os.umask(0o077)
     say = _Word(ready_fd)
@@ -92,7 +92,7 @@ def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
         return say.failed(f"the daemon failed ({type(error).__name__}: {error})", "please report it")
 
 
-def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) -> int:
+def _run(fs: FileSystem, where: Places, flags: Mapping[str, object], say: _Word) -> int:
     """Runs with the lock held. Slow imports happen only here: of twelve daemons that start at once eleven never get this far."""
     from sessiond import config as configuration
     from sessiond.daemon.core import live

@@ -13,7 +13,7 @@ from sessiond.formats.base import Decoded, Format
 from sessiond.formats.locations import MessageLocation, places
 from sessiond.fs import NAMED
 from sessiond.model.message import Message
-from sessiond.model.values import join_wire_id, split_wire_id
+from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
 from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
 from sessiond.schema.sessions import SearchResult
 from sessiond.store.port import Store
@@ -74,7 +74,7 @@ class SessionDocuments:
         document = await self._document(uri, text)
         if document is None or document.decoded.fatal is not None:
             return []
-        session = {"sessionId": document.wire_id}
+        session: JsonObject = {"sessionId": document.wire_id}
         actions = [
             Action(title="Resume this session", method="session/open", params=session),
             Action(title="Export as Markdown", method="session/export", params={**session, "format": "markdown"}),

@@ -49,10 +49,10 @@ def openai(session: Session, messages: Iterable[Message]) -> Iterator[str]:
 
 def anthropic(session: Session, messages: Iterable[Message]) -> Iterator[str]:
     """The body of a request without its settings: `{"model", "system", "messages"}`."""
-    found: list[JsonObject] = []
+    found: list[dict[str, Any]] = []
     system: list[str] = []
 
-    def say(role: str, blocks: list[JsonObject]) -> None:
+    def say(role: str, blocks: list[dict[str, Any]]) -> None:
         if not found and role == "assistant":
             found.append({"role": "user", "content": [text_block(_BEGINNING)]})
         if found and found[-1]["role"] == role:
@@ -82,18 +82,18 @@ def _document(session: Session, body: JsonObject) -> str:
 # Content
 
 
-def _text_of(blocks: list[JsonObject]) -> str:
+def _text_of(blocks: list[dict[str, Any]]) -> str:
     """Results and system prompts are texts: an image in them is only named."""
     return "\n".join(one["text"] if one["type"] == "text" else "[image]" for one in blocks) or "(empty)"
 
 
-def _openai_content(blocks: list[JsonObject]) -> Any:
+def _openai_content(blocks: list[dict[str, Any]]) -> object:
     if all(one["type"] == "text" for one in blocks):
         return "\n\n".join(one["text"] for one in blocks)
     return [_openai_block(one) for one in blocks]
 
 
-def _openai_block(block: JsonObject) -> JsonObject:
+def _openai_block(block: dict[str, Any]) -> JsonObject:
     if block["type"] == "text":
         return text_block(block["text"])
     return {"type": "image_url", "image_url": {"url": data_url(block)}}

@@ -60,7 +60,7 @@ class ExportedTurn(msgspec.Struct):
     """`role`: system, user or assistant. `blocks`: texts and pictures, with Anthropic's shape. `timestamp`: as in a Message."""
 
     role: str
-    blocks: list[JsonObject]
+    blocks: list[dict[str, Any]]
     calls: list[ExportedCall] = []
     timestamp: str = ""
     messages: int = 1
@@ -203,7 +203,7 @@ class _Telling:
         self.turns.append(ExportedTurn("assistant", [], [made], timestamp))
 
 
-def _arguments(given: Any) -> JsonObject:
+def _arguments(given: object) -> JsonObject:
     if isinstance(given, str):
         try:
             decoded = msgspec.json.decode(given)
@@ -225,7 +225,7 @@ def text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def blocks_of(content: str | list[Any]) -> list[JsonObject]:
+def blocks_of(content: str | list[object]) -> list[JsonObject]:
     """Texts and pictures of a content; what no API takes becomes a text that shows it."""
     found = []
     for block in [text_block(content)] if isinstance(content, str) else content:
@@ -237,11 +237,11 @@ def blocks_of(content: str | list[Any]) -> list[JsonObject]:
     return found
 
 
-def _is_notice(block: Any) -> bool:
+def _is_notice(block: object) -> bool:
     return isinstance(block, dict) and isinstance(block.get("type"), str) and block["type"] in _NOTICES
 
 
-def _block(block: Any) -> JsonObject:
+def _block(block: object) -> dict[str, Any]:
     if isinstance(block, str):
         return text_block(block)
     if not isinstance(block, dict):

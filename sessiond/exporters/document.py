@@ -23,7 +23,7 @@ def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
     yield f'\n],\n"notes": [{notes}],\n"state": {_text(session.state)}}}\n'
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return _encode(value).decode()
 
 

@@ -30,17 +30,17 @@ def picture(block: JsonObject) -> JsonObject | None:
     return _at(url.get("url") if isinstance(url, dict) else url)
 
 
-def _is_picture(media_type: Any) -> bool:
+def _is_picture(media_type: object) -> bool:
     return isinstance(media_type, str) and media_type.startswith("image/")
 
 
-def _encoded(media_type: Any, data: Any) -> JsonObject | None:
+def _encoded(media_type: object, data: object) -> JsonObject | None:
     if not _is_picture(media_type) or not isinstance(data, str):
         return None
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
-def _at(url: Any) -> JsonObject | None:
+def _at(url: object) -> JsonObject | None:
     if not isinstance(url, str):
         return None
     data = _DATA_URL.fullmatch(url)
@@ -49,7 +49,7 @@ def _at(url: Any) -> JsonObject | None:
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
-def data_url(block: JsonObject) -> str:
+def data_url(block: dict[str, Any]) -> str:
     """The URL of a picture, with its data in it if the session has them."""
     source = block["source"]
     if source["type"] == "base64":

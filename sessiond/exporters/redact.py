@@ -80,7 +80,7 @@ class Redactor:
         self._users = {user for user in users if _is_telling(user)}
         self._pattern: re.Pattern[str] | None = None
 
-    def learn(self, value: Any) -> None:
+    def learn(self, value: object) -> None:
         """Remember the names of home folders in a JSON value."""
         if isinstance(value, str):
             if "ome/" in value or "sers" in value:
@@ -93,7 +93,7 @@ class Redactor:
             for item in value:
                 self.learn(item)
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """A JSON value with every string in it (keys too) blanked."""
         if isinstance(value, str):
             return self.text(value)
@@ -103,7 +103,7 @@ class Redactor:
             return {self.text(key): self._member(key, item) for key, item in value.items()}
         return value
 
-    def _member(self, key: str, item: Any) -> Any:
+    def _member(self, key: str, item: object) -> object:
         """Blanks a value whose key says that it is a secret, whatever it looks like."""
         if _SECRET_KEY.search(key) is None:
             return self.value(item)

@@ -96,7 +96,7 @@ def worth_reading(message: Message) -> bool:
     return not empty or bool(thinking(message))
 
 
-def calls(message: Message) -> list[tuple[str, str, Any]]:
+def calls(message: Message) -> list[tuple[str, str, object]]:
     """Name, id and arguments of each tool call."""
     return [
         (one_line(str(call.get("name") or "tool")), one_line(str(call.get("id") or "")), call.get("arguments"))
@@ -123,7 +123,7 @@ def arguments(value: Any) -> list[ValueText]:
     return shown(value)
 
 
-def shown(value: Any) -> list[ValueText]:
+def shown(value: object) -> list[ValueText]:
     """A JSON value for reading: texts of several lines under the top keys are separate, with their line ends."""
     if not isinstance(value, dict):
         return [ValueText(readable(pretty(value)), "json")]
@@ -133,7 +133,7 @@ def shown(value: Any) -> list[ValueText]:
     return out + [ValueText(readable(text), "text", one_line(key)) for key, text in long.items()]
 
 
-def pretty(value: Any) -> str:
+def pretty(value: object) -> str:
     """A JSON value on several lines."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
@@ -180,7 +180,7 @@ def pieces(message: Message) -> list[TextBlock | Image | Other]:
     return [_piece(block) for block in message.content]
 
 
-def _piece(block: Any) -> TextBlock | Image | Other:
+def _piece(block: object) -> TextBlock | Image | Other:
     if isinstance(block, str):
         return TextBlock(readable(block))
     if not isinstance(block, dict):

@@ -18,7 +18,6 @@ between. Before the rewrite, any message that the main file is about to lose is 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -228,7 +227,7 @@ def sidecar_for(
     waiting: Iterable[Message],
     *,
     notes: bool = True,
-    main: Mapping[str, Any] | None = None,
+    main: Mapping[str, object] | None = None,
 ) -> Sidecar:
     """`session`: supplies the info, notes and state. `notes` False: another file has the notes. `main`: what the format
     itself must know.
@@ -348,7 +347,7 @@ def numbering(
     side: Sidecar | None,
     *,
     notes: bool = True,
-    remember: Mapping[str, Any] | None = None,
+    remember: Mapping[str, object] | None = None,
 ) -> Sidecar:
     """The sidecar that makes the ids and seqs of `decoded.session` durable. It does not claim that the files hold more
     than before.

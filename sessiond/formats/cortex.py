@@ -8,6 +8,7 @@ line without `seq` was written by cortex. Everything else is in the sidecar, by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -146,12 +147,13 @@ def _seen(value: Json) -> Seen:
         return seen
     seen.status = value.get("status") if value.get("status") in STATUSES else None
     seen.rest = {key: one for key, one in value.items() if key not in HEAD}
-    if isinstance(value.get(_OURS), dict):
-        _restore(seen, seen.rest.pop(_OURS))
+    ours = seen.rest.pop(_OURS, None) if isinstance(value.get(_OURS), dict) else None
+    if isinstance(ours, dict):
+        _restore(seen, ours)
     return seen
 
 
-def _restore(seen: Seen, ours: dict[str, Json]) -> None:
+def _restore(seen: Seen, ours: dict[str, Any]) -> None:
     """Restore what the three keys of a line of ours cannot express."""
     exact = ours.get("content")
     if isinstance(exact, list) and _text(exact) == seen.content:  # else somebody has edited the text since

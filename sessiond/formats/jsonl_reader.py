@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -166,7 +166,7 @@ class JsonlReader:
             reason = f"names another id, {value['id']!r}; the id from the file name is used"
             self.problems.append(Problem(self.path, number, reason, intact=True))
 
-    def _message(self, value: dict[str, Json]) -> None:
+    def _message(self, value: dict[str, Any]) -> None:
         role, content = value["role"], value.get("content")
         if not isinstance(role, str) or not role:
             raise ValueError("it has no role")
@@ -197,7 +197,7 @@ class JsonlReader:
         if known is None:
             self.touch(time)
 
-    def _displace(self, value: dict[str, Json], message_id: str, seq: int) -> None:
+    def _displace(self, value: dict[str, Any], message_id: str, seq: int) -> None:
         """A message that cannot have its seq, or one behind such a message."""
         before = self._displaced.get(message_id)
         self._foreign(value, message_id)
@@ -213,7 +213,7 @@ class JsonlReader:
             reason = "is in the middle of a git conflict; both sides of it are read"
             self.problems.append(Problem(self.path, number, reason, intact=True))
 
-    def _foreign(self, value: dict[str, Json], message_id: str | None) -> None:
+    def _foreign(self, value: dict[str, Any], message_id: str | None) -> None:
         check_json(value, "the line")
         time = usable_time(value.get("timestamp"))
         key = key_of({name: one for name, one in value.items() if name != "seq"})
@@ -304,7 +304,7 @@ class JsonlReader:
         return found, new
 
 
-def _time(key: str, value: Json) -> str:
+def _time(key: str, value: Any) -> str:
     try:
         return normal_timestamp(value)
     except (TypeError, ValueError, AttributeError):

@@ -18,10 +18,10 @@ from sessiond.formats.sexp_values import SexpText
 from sessiond.formats.sidecar import EPOCH, Seen
 from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.model.values import Json
+from sessiond.model.values import Json, WireObject
 
 Reader: TypeAlias = Callable[[SexpText, Node], Json]
-Values: TypeAlias = dict[str, Json]
+Values: TypeAlias = WireObject
 """Key -> what its value reads as."""
 _MAX_PROBLEMS = 100
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from sessiond.formats import org
 from sessiond.formats.foreign_message import usable_id, usable_seq, usable_time
 from sessiond.model.message import Note
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import Json
 
 _LIST = "SESSIOND_NOTES"
 _NULL = "null"
@@ -28,7 +29,7 @@ class ShownNote(msgspec.Struct):
     """One note's text as shown under a heading, and what our list says about it (None: another program wrote it)."""
 
     text: str
-    listed: dict[str, Json] | None
+    listed: dict[str, Any] | None
 
     def listing(self) -> dict[str, Json]:
         return {**(self.listed or {}), "size": len(self.text), "sha": _digest(self.text)}
@@ -96,15 +97,15 @@ def _read(heading: Heading, *, crlf: bool) -> None:
         heading.thread = one["thread"] if isinstance(one.get("thread"), str) else heading.thread
 
 
-def _listed(value: str | None) -> list[dict[str, Json]]:
+def _listed(value: str | None) -> list[dict[str, Any]]:
     try:
-        found = msgspec.json.decode(value or "[]", type=list[JsonObject])
+        found = msgspec.json.decode(value or "[]", type=list[dict[str, Any]])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
     return [one for one in found if type(one.get("size")) is int and one["size"] >= 0]
 
 
-def _items(text: str, listed: Sequence[dict[str, Json]]) -> list[ShownNote]:
+def _items(text: str, listed: Sequence[dict[str, Any]]) -> list[ShownNote]:
     """Split a heading's text into its notes. The first edited note gets all the text after it, too."""
     items: list[ShownNote] = []
     position = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from sessiond.formats.sexp import Dialect
-from sessiond.model.values import Json
 
 _WIDTH = 100
 _EMACS_ESCAPES = {'"': '\\"', "\\": "\\\\", "\x1b": "\\e", "\r": "\\r", "\f": "\\f", "\v": "\\v", "\x7f": "\\d"}
@@ -69,7 +69,7 @@ def form(items: Sequence[str], indent: int) -> str:
     return "(" + ("\n" + " " * (indent + 1)).join(items) + ")"
 
 
-def json_form(value: Json, dialect: Dialect, indent: int = 0) -> str:
+def json_form(value: Any, dialect: Dialect, indent: int = 0) -> str:
     """A JSON value as data that `SexpText.json` reads back, except empty lists and objects, which become nil, and an array
     that looks like an object.
 

@@ -7,6 +7,7 @@ place for (`lisp_session`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -199,13 +200,13 @@ def _valid(calls: list[Json]) -> bool:
     return True
 
 
-def _print_calls(calls: list[Json], indent: int) -> str:
+def _print_calls(calls: list[Any], indent: int) -> str:
     """Each call as a property list; only its arguments are an association list."""
     blank = "\n" + " " * (indent + 1)
     return "(" + blank.join(_print_call(call, indent + 1) for call in calls) + ")"
 
 
-def _print_call(call: dict[str, Json], indent: int) -> str:
+def _print_call(call: dict[str, Any], indent: int) -> str:
     pairs = []
     for key, value in call.items():
         shown = _arguments(value) if key == "arguments" else value

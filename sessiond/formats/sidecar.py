@@ -12,6 +12,7 @@ makes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import msgspec
 
@@ -121,7 +122,7 @@ def merge_info(side: Sidecar | None, now: Mapping[str, Json], woven: Woven) -> t
     return merged, rewrite
 
 
-def restore_beside(session: Session, side: Sidecar | None, info: Mapping[str, Json] | None = None) -> None:
+def restore_beside(session: Session, side: Sidecar | None, info: Mapping[str, Any] | None = None) -> None:
     """Restore what the sidecar keeps for the session as a whole: info, notes, state. `info`: the result of `merge_info`,
     if it was called.
     """

@@ -74,9 +74,9 @@ class SidecarEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int
     key: str | None = None
     """Digest of what the main file shows of it; None if that must not hold it, in which case `copy` is all there is."""
-    beside: JsonObject = {}
+    beside: dict[str, Any] = {}
     """Wire fields of the message that the main file does not show."""
-    copy: JsonObject | None = None
+    copy: dict[str, Any] | None = None
     """The whole message (wire form), until another writer is known to have had it as it is now."""
     older: list[str] = []
     """Its keys in earlier saves of ours, the newest last."""
@@ -100,7 +100,7 @@ class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     mark: Mark | None = None
     was: Mark | None = None
     append: Appending | None = None
-    info: JsonObject = {}
+    info: dict[str, Any] = {}
     """SessionInfo wire fields that the main file does not show, with createdAt and updatedAt if needed; all of them if
     `shown` is used.
     """

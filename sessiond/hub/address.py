@@ -12,7 +12,6 @@ import configparser
 import ipaddress
 import os
 import ssl
-from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
@@ -113,9 +112,9 @@ def _loopback(name: str) -> bool:
         return False
 
 
-def arguments(address: HubAddress, url: str | None = None) -> dict[str, Any]:
+def arguments(address: HubAddress, url: str | None = None) -> dict[str, object]:
     """Keyword arguments for `asyncpg.connect`. `url` takes the place of the address's own. ConfigError."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     url = url or address.url
     if url is None:
         url, password = _of_service(address.service or "")
@@ -143,7 +142,7 @@ def _of_service(name: str) -> tuple[str, str | None]:
     return f"postgresql:///{quote(entries.get('dbname', ''))}?{urlencode(query, safe='/')}", entries.get("password")
 
 
-def _of_url(url: str) -> dict[str, Any]:
+def _of_url(url: str) -> dict[str, object]:
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     here = is_here(hosts(url))

@@ -7,6 +7,8 @@ JSON compressed by zstd with DICTIONARY. A body of another way, or one that is d
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import zstandard
 
@@ -56,7 +58,7 @@ def pack(change: Change) -> tuple[str, str | None, bytes]:
 
     `seq` of the change, its message or note is left out: it is the operation's number. So is `author`, which the hub says.
     """
-    wire: JsonObject = msgspec.to_builtins(change)
+    wire: dict[str, Any] = msgspec.to_builtins(change)
     kind = wire.pop("kind")
     del wire["seq"]
     message_id: str | None = None

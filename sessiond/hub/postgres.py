@@ -266,7 +266,7 @@ class PostgresHub:
         found = zip(row["found_indices"], row["sessions"], row["numbers"], strict=True)
         return {index: OperationPlace(session, number) for index, session, number in found}
 
-    async def _read(self, statement: str, *arguments: Any) -> list[asyncpg.Record]:
+    async def _read(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
         """Rows of a statement that may be carried out more than once. A link that was idle and is gone is tried again once."""
         try:
             return await self._links.run(lambda connection: connection.fetch(statement, *arguments))
@@ -276,13 +276,13 @@ class PostgresHub:
             except LinkLost as error:
                 raise Unavailable(error.message) from None
 
-    async def _change(self, statement: str, arguments: Sequence[Any]) -> list[asyncpg.Record]:
+    async def _change(self, statement: str, arguments: Sequence[object]) -> list[asyncpg.Record]:
         try:
             return await self._links.run(lambda connection: connection.fetch(statement, *arguments))
         except LinkLost as error:
             raise Indeterminate(error.message, hint="it may or may not be on the hub") from None
 
-    async def _fenced(self, statement: str, store: int, rest: Sequence[Any]) -> list[asyncpg.Record]:
+    async def _fenced(self, statement: str, store: int, rest: Sequence[object]) -> list[asyncpg.Record]:
         """A change under this replica's name and fence."""
         while True:
             fence = self._fence

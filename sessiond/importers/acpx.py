@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.acpx_journal import AcpxJournal
 from sessiond.importers.draft import SessionDraft, moment
@@ -65,7 +64,7 @@ class _Document:
         if not record.keys() & {"User", "Agent"}:
             self._draft.unknown(next(iter(record), None))
         turn, message_id = turn_of(record, interleaved=True)
-        used: Any = mapped(self._about.get("request_token_usage")).get(word(message_id))
+        used: object = mapped(self._about.get("request_token_usage")).get(word(message_id))
         turn.metadata |= anthropic(used, model=self._model)
         yield from turn.events(self._draft, line=line, id=message_id)
 

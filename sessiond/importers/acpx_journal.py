@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Ignored
 from sessiond.importers.source_file import listed, mapped, rest_of, word, written_at
 from sessiond.importers.turn import Turn
 from sessiond.importers.usage import of_camel
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _SILENT = frozenset(
     {
@@ -29,9 +28,9 @@ class AcpxJournal:
         self._path = path
         self._draft = SessionDraft(tool, path, source_id, fallback_time=written_at(path))
         self._ignored: Counter[str] = Counter()
-        self._parts: list[JsonObject] = []
+        self._parts: list[WireObject] = []
         """Of the answer: chunks of one kind are one part, and so are all reports of one call."""
-        self._calls: dict[str, JsonObject] = {}
+        self._calls: dict[str, WireObject] = {}
         self._line = 0
         self._cwd: str | None = None
 
@@ -50,7 +49,7 @@ class AcpxJournal:
             self._cwd = word(params.get("cwd")) or self._cwd
             self._ignored[str(method or record.get("type") or "response")] += 1
 
-    def _prompt(self, line: int, record: JsonObject, blocks: list[Any]) -> Iterator[Event]:
+    def _prompt(self, line: int, record: JsonObject, blocks: list[object]) -> Iterator[Event]:
         if not self._draft.started:
             yield self._draft.start(cwd=self._cwd)
         turn = Turn("user")
@@ -113,5 +112,5 @@ def _take_call(turn: Turn, call: JsonObject) -> None:
         turn.result(call["id"], "" if content is None else content, error=call["status"] == "failed")
 
 
-def _joined(blocks: list[Any]) -> str:
+def _joined(blocks: list[object]) -> str:
     return "".join(str(mapped(block).get("text") or "") for block in blocks)

@@ -22,7 +22,7 @@ from sessiond.importers.draft import SessionDraft, digest, local_moment
 from sessiond.importers.lines import MAX_LINE_BYTES, raw_lines
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _HEADING_WORDS = b"# aider chat started at "
 _HEADING = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
@@ -74,7 +74,7 @@ class _Reader:
         self._copied: JsonObject | None = None
         self._same_second: dict[str, int] = {}
         folder, name = os.path.split(os.path.abspath(path))
-        self._info: JsonObject = {"cwd": folder if name == _HOUSE_NAME else None}
+        self._info: WireObject = {"cwd": folder if name == _HOUSE_NAME else None}
         """What is known of the chat when it begins."""
 
     def feed(self, number: int, raw: bytes) -> Iterator[Event]:

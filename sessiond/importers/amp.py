@@ -53,18 +53,19 @@ class _Reader:
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         if not self._draft.started:
             yield self._start()
-        if not isinstance(record.get("role"), str):
+        role = record.get("role")
+        if not isinstance(role, str):
             yield SkippedLine(self._draft.path, line, "not a message: it needs a role")
             return
         state, meta, usage = (mapped(given) for given in (record.get(key) for key in ("state", "meta", "usage")))
-        turn = Turn(record["role"], {**rest_of(record, *_USED), **rest_of(meta, "sentAt")})
+        turn = Turn(role, {**rest_of(record, *_USED), **rest_of(meta, "sentAt")})
         turn.metadata |= of_camel(usage)
         turn.metadata |= {"stopReason": state["stopReason"]} if state.get("stopReason") else {}
         content = record.get("content")
         for block in content if isinstance(content, list) else [content]:
             _take(turn, block)
-        if isinstance(usage.get("model"), str):
-            self._draft.model = usage["model"]
+        if isinstance(model := usage.get("model"), str):
+            self._draft.model = model
         yield from turn.events(
             self._draft,
             line=line,
@@ -96,7 +97,7 @@ def _take(turn: Turn, block: Any) -> None:
         turn.take([block])
 
 
-def _folder(env: Any) -> str | None:
+def _folder(env: object) -> str | None:
     """The first of the folders that were open."""
     trees = mapped(mapped(env).get("initial")).get("trees")
     first = trees[0] if isinstance(trees, list) and trees else None

@@ -59,8 +59,8 @@ class _Reader:
                 metadata=rest_of(self._about, *_ABOUT),
             )
         message = record.get("message")
-        if isinstance(record.get("model"), str):
-            self._draft.model = record["model"]
+        if isinstance(model := record.get("model"), str):
+            self._draft.model = model
         if isinstance(message, dict) and isinstance(message.get("role"), str):
             turn = Turn(message["role"], rest_of(record, *_USED))
             if turn.role == "user" and (record.get("is_dummy") or record.get("visible") is False):

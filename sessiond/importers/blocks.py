@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from sessiond.importers.jsontext import as_text
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
 _CALLS = ("tool_use", "toolCall", "tool_call", "server_tool_use", "mcp_tool_use")
@@ -26,7 +26,7 @@ class MessageParts(msgspec.Struct):
     thinking: str | None
     calls: list[JsonObject]
     result_ids: list[str]
-    metadata: JsonObject
+    metadata: WireObject
 
     def fields(self) -> JsonObject:
         """The message fields other than role, content and metadata."""
@@ -40,7 +40,7 @@ class MessageParts(msgspec.Struct):
         return out
 
 
-def parts_of(content: Any) -> MessageParts:
+def parts_of(content: object) -> MessageParts:
     """Split a message's content: a string, a list of blocks, None, or anything else (kept as its JSON)."""
     parts = MessageParts(content="", thinking=None, calls=[], result_ids=[], metadata={})
     if not isinstance(content, list):
@@ -48,7 +48,7 @@ def parts_of(content: Any) -> MessageParts:
         return parts
     if len(content) == 1 and _is_alone(content[0], parts):  # nearly all of them
         return parts
-    kept: list[Any] = []
+    kept: list[object] = []
     results = sum(1 for block in content if _kind(block) in _RESULTS)
     alone = results == 1 and all(_kind(block) in _RESULTS for block in content)
     thoughts: list[str] = []
@@ -71,7 +71,7 @@ def _is_alone(block: Any, parts: MessageParts) -> bool:
     elif kind in _CALLS:
         parts.calls.append(call_of(block))
     elif kind in _RESULTS:
-        kept: list[Any] = []
+        kept: list[object] = []
         _take_result(block, kept, parts, alone=True)
         parts.content = simple(kept)
     else:
@@ -79,12 +79,12 @@ def _is_alone(block: Any, parts: MessageParts) -> bool:
     return True
 
 
-def _kind(block: Any) -> str | None:
+def _kind(block: object) -> str | None:
     kind = block.get("type") if isinstance(block, dict) else None
     return kind if isinstance(kind, str) else None
 
 
-def _place(block: Any, kept: list[Any], thoughts: list[str], parts: MessageParts, *, alone: bool) -> str:
+def _place(block: Any, kept: list[object], thoughts: list[str], parts: MessageParts, *, alone: bool) -> str:
     """Put one block where it belongs. Returns its kind, for the order."""
     kind = _kind(block)
     if kind == "thinking" and isinstance(block.get("thinking"), str):
@@ -116,7 +116,7 @@ def call_of(block: JsonObject) -> JsonObject:
     return tool_call(block.get("id"), block.get("name"), arguments) | rest
 
 
-def tool_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
+def tool_call(call_id: object, name: object, arguments: object) -> JsonObject:
     """The protocol's `{id, name, arguments: object|string}` from whatever a tool wrote."""
     if arguments is None:
         arguments = {}
@@ -129,7 +129,7 @@ def tool_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
     }
 
 
-def _take_result(block: JsonObject, kept: list[Any], parts: MessageParts, *, alone: bool) -> None:
+def _take_result(block: JsonObject, kept: list[object], parts: MessageParts, *, alone: bool) -> None:
     call_id = block.get("tool_use_id", block.get("toolUseId", block.get("tool_call_id")))
     parts.result_ids.append(call_id if isinstance(call_id, str) else "")
     inner = block.get("content")
@@ -149,7 +149,7 @@ def _take_result(block: JsonObject, kept: list[Any], parts: MessageParts, *, alo
         kept.append(shown | marks if isinstance(shown, dict) else {"type": "text", "text": as_text(shown), **marks})
 
 
-def _result_block(item: Any) -> Any:
+def _result_block(item: object) -> object:
     """One block of a result. Some tools return objects without a type: these become a text block that keeps their other
     fields.
     """
@@ -161,7 +161,7 @@ def _result_block(item: Any) -> Any:
     return {"type": "text", "text": item[key], **{k: v for k, v in item.items() if k not in (key, "text")}}
 
 
-def _as_block(inner: Any) -> JsonObject:
+def _as_block(inner: object) -> JsonObject:
     return {"type": "text", "text": inner if isinstance(inner, str) else as_text(inner)}
 
 
@@ -174,14 +174,14 @@ def text_block(block: Any) -> Any:
     return block
 
 
-def simple(blocks: list[Any]) -> str | list[Any]:
+def simple(blocks: list[Any]) -> str | list[object]:
     """Blocks as a message's content: no blocks become "", a single plain text becomes a string."""
     if not blocks:
         return ""
     return str(blocks[0]["text"]) if len(blocks) == 1 and _is_plain(blocks[0]) else blocks
 
 
-def _is_plain(block: Any) -> bool:
+def _is_plain(block: object) -> bool:
     """Return whether a block is a text and nothing else."""
     return (
         isinstance(block, dict)
@@ -191,7 +191,7 @@ def _is_plain(block: Any) -> bool:
     )
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """The readable text of a content: the string, or its text blocks joined by newlines."""
     if isinstance(content, str):
         return content

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 
-def path_to(leaf: Any, parents: Mapping[str, Any]) -> frozenset[str]:
+def path_to(leaf: object, parents: Mapping[str, object]) -> frozenset[str]:
     """The messages from the root to `leaf`; empty if there is no such message. `parents`: of each id, the one before it."""
     found: set[str] = set()
     while isinstance(leaf, str) and leaf in parents and leaf not in found:
@@ -15,7 +14,7 @@ def path_to(leaf: Any, parents: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(found)
 
 
-def in_order(parents: Mapping[str, Any], path: Collection[str]) -> Iterator[str]:
+def in_order(parents: Mapping[str, object], path: Collection[str]) -> Iterator[str]:
     """Every id once, parents before children. Of two branches the one off the path comes first: it was said earlier. Ids that
     no root leads to (cycles) come last.
     """

@@ -22,7 +22,7 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from sessiond.importers.database import Database
 from sessiond.importers.draft import SessionDraft
@@ -165,9 +165,9 @@ class ChangedRows:
             return None
         return end if self._moved is not None or end.sums == self._sums_of(session_id) else None
 
-    def added(self, session_id: str) -> list[tuple[str, Any]] | None:
+    def added(self, session_id: str) -> list[tuple[str, object]] | None:
         """Table and id of the session's rows at the ends of the tables that are new or changed. None: one was removed."""
-        found: list[tuple[str, Any]] = []
+        found: list[tuple[str, object]] = []
         for table in self._tables if self._moved is not None else ():
             for _, (before, now) in self._changes(table.name):
                 if before is not None and before[1] == session_id and (now is None or now[:2] != before[:2]):

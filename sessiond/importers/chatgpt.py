@@ -71,7 +71,7 @@ def _conversation(path: str, item: DocumentItem) -> Iterator[Event]:
     for node_id in in_order(nodes, path_ids):
         node = nodes[node_id]
         message = node.get("message") if isinstance(node, dict) else None
-        if not isinstance(message, dict) or is_silent(message):
+        if not isinstance(node, dict) or not isinstance(message, dict) or is_silent(message):
             silent += 1
             continue
         is_branch = bool(path_ids) and node_id not in path_ids

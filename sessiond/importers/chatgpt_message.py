@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.draft import SessionDraft
@@ -39,7 +38,7 @@ def _role(message: JsonObject) -> str:
     return role if isinstance(role, str) and role else "unknown"
 
 
-def _content(content: Any) -> str | list[Any]:
+def _content(content: object) -> str | list[object]:
     if not isinstance(content, dict):
         return content if isinstance(content, str) else ""
     parts = content.get("parts")
@@ -52,7 +51,7 @@ def _content(content: Any) -> str | list[Any]:
     return "" if "thoughts" in content else as_text(content)
 
 
-def _thinking(content: Any) -> str | None:
+def _thinking(content: object) -> str | None:
     thoughts = content.get("thoughts") if isinstance(content, dict) else None
     if not isinstance(thoughts, list):
         return None
@@ -89,8 +88,8 @@ def messages(
         content = ""
     if role == "tool" and isinstance(node.get("parent"), str):
         fields["toolCallId"] = node["parent"]
-    if isinstance(given.get("model_slug"), str):
-        draft.model = given["model_slug"]
+    if isinstance(model_slug := given.get("model_slug"), str):
+        draft.model = model_slug
     message_id = message.get("id") or node_id
     yield from draft.message(
         role, content, line=line, id=message_id, time=message.get("create_time"), metadata=metadata, **fields

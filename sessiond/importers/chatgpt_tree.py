@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.model.values import JsonObject
 
 
-def path_to(nodes: JsonObject, leaf: Any) -> set[str]:
+def path_to(nodes: JsonObject, leaf: object) -> set[str]:
     """The nodes from the root to the leaf that the user saw last."""
     found: set[str] = set()
     while isinstance(leaf, str) and leaf in nodes and leaf not in found:
@@ -17,7 +16,7 @@ def path_to(nodes: JsonObject, leaf: Any) -> set[str]:
     return found
 
 
-def parent_of(node: Any) -> str | None:
+def parent_of(node: object) -> str | None:
     parent = node.get("parent") if isinstance(node, dict) else None
     return parent if isinstance(parent, str) else None
 

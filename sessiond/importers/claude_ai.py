@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.branches import path_to
@@ -60,15 +59,15 @@ def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
 
 def _seen_last(talk: JsonObject, messages: list[JsonObject]) -> frozenset[str]:
     """The messages on the branch that was seen last; empty for an export without parents."""
-    parents = {one["uuid"]: one.get("parent_message_uuid") for one in messages if isinstance(one.get("uuid"), str)}
+    parents = {uuid: one.get("parent_message_uuid") for one in messages if isinstance(uuid := one.get("uuid"), str)}
     if not any(parent in parents for parent in parents.values() if isinstance(parent, str)):
         return frozenset()
     return path_to(talk.get("current_leaf_message_uuid") or messages[-1].get("uuid"), parents)
 
 
 def _message(draft: SessionDraft, line: int, message: JsonObject, *, branch: bool) -> Iterator[Event]:
-    sender = message["sender"]
-    turn = Turn(str(_ROLES.get(sender, sender)), rest_of(message, *_USED))
+    sender = str(message["sender"])
+    turn = Turn(_ROLES.get(sender, sender), rest_of(message, *_USED))
     if turn.metadata.get("parent_message_uuid") == _ROOT:
         del turn.metadata["parent_message_uuid"]
     if branch:
@@ -80,7 +79,7 @@ def _message(draft: SessionDraft, line: int, message: JsonObject, *, branch: boo
     yield from turn.events(draft, line=line, id=message.get("uuid"), time=message.get("created_at"))
 
 
-def _plain(block: Any) -> Any:
+def _plain(block: object) -> object:
     """A block without the fields that say nothing."""
     if not isinstance(block, dict):
         return block

@@ -139,7 +139,7 @@ class _Reader:
     def _turn(self, line: int, record: JsonObject, message: JsonObject) -> Iterable[Event]:
         content, kept = self._outputs.take(message.get("content"))
         parts = parts_of(content)
-        role = message.get("role") if isinstance(message.get("role"), str) else record["type"]
+        role = word(message.get("role")) or record["type"]
         metadata = self._metadata(record)
         metadata |= rest_of(message)
         if parts.metadata:
@@ -148,8 +148,8 @@ class _Reader:
             metadata[KEY] = kept
         if role == "user" and not parts.result_ids:
             metadata |= marks(record, text_of(parts.content))
-        if role == "assistant" and isinstance(message.get("model"), str) and message["model"] != "<synthetic>":
-            self._draft.model = message["model"]
+        if role == "assistant" and isinstance(model := message.get("model"), str) and model != "<synthetic>":
+            self._draft.model = model
             metadata |= tokens(record, message)
         fields = parts.fields()
         if record.get("isApiErrorMessage") is True:
@@ -167,11 +167,12 @@ class _Reader:
     def _other(self, line: int, record: JsonObject, message: JsonObject | None) -> Iterable[Event]:
         """A record of the tree that is not a turn: kept verbatim, with its text."""
         attachment = record.get("attachment")
-        role, content, metadata = "system", "", JsonObject()
+        role, metadata = "system", JsonObject()
+        content: object = ""
         if isinstance(attachment, dict) and attachment.get("type") == "queued_command" and attachment.get("prompt"):
             role, content = "user", attachment["prompt"]
-        elif message is not None and isinstance(message.get("role"), str):
-            role, content = message["role"], message.get("content", "")
+        elif message is not None and isinstance(said_by := message.get("role"), str):
+            role, content = said_by, message.get("content", "")
         elif attachment is not None:
             metadata["injected"] = True
         else:

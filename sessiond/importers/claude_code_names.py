@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from sessiond.importers.draft import suggest_id
 from sessiond.importers.record import InfoUpdate
@@ -21,7 +20,7 @@ class Names:
     def __init__(self, tool: str, path: str) -> None:
         self._tool = tool
         self._path = path
-        self._summaries: list[tuple[Any, str]] = []
+        self._summaries: list[tuple[object, str]] = []
         self._title: str | None = None
         self._custom_title: str | None = None
 
@@ -32,14 +31,14 @@ class Names:
     def take(self, record: JsonObject) -> bool:
         """Returns whether the record is one that names a session."""
         kind = record.get("type")
-        if kind == "summary" and isinstance(record.get("summary"), str):
+        if kind == "summary" and isinstance(summary := record.get("summary"), str):
             if len(self._summaries) < _SUMMARIES:
-                self._summaries.append((record.get("leafUuid"), record["summary"]))
+                self._summaries.append((record.get("leafUuid"), summary))
         elif kind in ("custom-title", "ai-title"):
-            if isinstance(record.get("customTitle"), str):
-                self._custom_title = record["customTitle"]
-            elif isinstance(record.get("aiTitle"), str):
-                self._title = record["aiTitle"]
+            if isinstance(custom_title := record.get("customTitle"), str):
+                self._custom_title = custom_title
+            elif isinstance(ai_title := record.get("aiTitle"), str):
+                self._title = ai_title
         else:
             return False
         return True

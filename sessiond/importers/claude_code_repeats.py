@@ -79,7 +79,7 @@ def _said(record: JsonObject) -> _Said:
     return _Said(by, text_of(parts.content), parts.thinking or "", items)
 
 
-def _other_blocks(parts: MessageParts) -> list[Any]:
+def _other_blocks(parts: MessageParts) -> list[object]:
     content = [] if isinstance(parts.content, str) else parts.content
     return [block for block in content if not text_of([block])]
 

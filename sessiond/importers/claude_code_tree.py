@@ -69,7 +69,7 @@ class Tree:
         self._kind = kind
         self._records = _Tree()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tree:
         return self  # who copies a reader reads no more with it
 
     def take(self, raw: bytes) -> None:
@@ -214,7 +214,7 @@ class _Tree:
             self.repeated.add(uuid)
         return not known
 
-    def add(self, uuid: str, parent: Any, kind: int) -> None:
+    def add(self, uuid: str, parent: object, kind: int) -> None:
         if uuid in self._numbers:
             self._join(self._numbers[uuid], parent)
             return
@@ -228,7 +228,7 @@ class _Tree:
         elif known != number - 1:
             self._straight = False
 
-    def _join(self, number: int, parent: Any) -> None:
+    def _join(self, number: int, parent: object) -> None:
         """Give a record the parent that another copy of it names: of two copies, one may have lost its parent."""
         known = self._numbers.get(parent, -1) if isinstance(parent, str) else -1
         if self._parents[number] < 0 and known not in (-1, number):

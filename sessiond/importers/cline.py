@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.blocks import MessageParts, parts_of, text_of
@@ -91,7 +90,7 @@ def _task_time(path: str) -> str | None:
     return moment(int(folder)) if folder.isascii() and folder.isdigit() and 12 <= len(folder) <= 14 else None
 
 
-def _start(draft: SessionDraft, about: JsonObject, first: Any) -> Event:
+def _start(draft: SessionDraft, about: JsonObject, first: object) -> Event:
     time = first.get("ts") if isinstance(first, dict) else None
     metadata = {
         key: value for key, value in about.items() if key not in ("sessionId", "title", "cwd", "updated_at", PARENT)
@@ -136,8 +135,8 @@ def _message(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
         **_tokens(message),
     }
     model = message.get("modelInfo")
-    if isinstance(model, dict) and isinstance(model.get("id"), str):
-        draft.model = model["id"]
+    if isinstance(model, dict) and isinstance(model_id := model.get("id"), str):
+        draft.model = model_id
     if (
         message["role"] == "user"
         and not parts.result_ids

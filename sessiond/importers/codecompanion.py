@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -47,12 +46,13 @@ class _Reader:
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         if not self._draft.started:
             yield self._start()
-        if not isinstance(record.get("role"), str):
+        role = record.get("role")
+        if not isinstance(role, str):
             yield SkippedLine(self._draft.path, line, "not a message: it needs a role")
             return
         given, options = record.get("tools"), record.get("opts")
         tools = mapped(given)
-        turn = Turn(str(_ROLES.get(record["role"], record["role"])), rest_of(record, *_USED))
+        turn = Turn(_ROLES.get(role, role), rest_of(record, *_USED))
         if turn.role == "user" and isinstance(options, dict) and options.get("visible") is False:
             turn.metadata["injected"] = True
         thought = record.get("reasoning")
@@ -83,7 +83,7 @@ class _Reader:
         yield from self._draft.end()
 
 
-def _take_calls(turn: Turn, calls: Any) -> None:
+def _take_calls(turn: Turn, calls: object) -> None:
     for call in listed(calls):
         function = mapped(call).get("function")
         if isinstance(function, dict):

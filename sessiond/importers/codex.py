@@ -22,7 +22,7 @@ from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import LineReader, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, MessageRecord, Opener
 from sessiond.importers.source_file import without, word
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _BOOKKEEPING = frozenset({"token_usage_record", "world_state"})
 _EVENT_ROLES = {"agent_message": "assistant", "agent_reasoning": "assistant", "user_message": "user"}
@@ -90,8 +90,8 @@ class _Reader:
             yield from self._compacted(line, record, payload)
         elif record.get("record_type") == "state":
             self._ignored["state"] += 1
-        elif word(record.get("type")) in _BOOKKEEPING:
-            self._ignored[record["type"]] += 1
+        elif (bookkeeping := word(record.get("type"))) in _BOOKKEEPING:
+            self._ignored[bookkeeping] += 1
         else:
             yield from self._begin(record, {})
             self._started().keep(record)
@@ -158,7 +158,8 @@ class _Reader:
 
     def _say_event(self, event: WaitingRecord) -> Iterator[Event]:
         kind = str(event.payload["type"])
-        content, fields = ("", {"thinking": event.text}) if kind == "agent_reasoning" else (event.text, {})
+        is_thought = kind == "agent_reasoning"
+        content, fields = ("", WireObject(thinking=event.text)) if is_thought else (event.text, WireObject())
         metadata = {**rest_of(event.payload, "message", "text"), "event": kind}
         yield from self._say(event.line, event.record, MessageOf(_EVENT_ROLES[kind], content, metadata, fields))
 

@@ -5,7 +5,6 @@ and each later compaction writes all of it once more.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any
 
 from sessiond.importers.overlay import Table
 from sessiond.importers.record import digest_of
@@ -38,7 +37,7 @@ class History:
         return {**payload, _KEY: kept}
 
 
-def _mark(item: Any) -> bytes:
+def _mark(item: object) -> bytes:
     """The same for an item and its copy, which may have another id, and nothing where the item has an empty value."""
     said = {key: value for key, value in mapped(item).items() if key != "id" and value not in (None, "", [], {})}
     content = [

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sessiond.importers.blocks import parts_of, tool_call
 from sessiond.importers.source_file import word
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _CALLS = {
@@ -24,7 +24,7 @@ class MessageOf(NamedTuple):
     role: str
     content: str | list[Any]
     metadata: JsonObject
-    fields: JsonObject
+    fields: WireObject
 
 
 def kind_of(record: JsonObject) -> tuple[str | None, JsonObject]:
@@ -41,7 +41,7 @@ def kind_of(record: JsonObject) -> tuple[str | None, JsonObject]:
     return None, {}
 
 
-def spoken(payload: JsonObject) -> tuple[str, Any]:
+def spoken(payload: JsonObject) -> tuple[str, object]:
     """Return what kind of event it is, and its text. Since 0.160 or so, Codex tells of items when they are complete, in place of
     events of their own.
     """
@@ -57,7 +57,7 @@ def spoken(payload: JsonObject) -> tuple[str, Any]:
 def said(payload: JsonObject) -> MessageOf:
     """An item with words of the user's, the model's or Codex's own."""
     parts = parts_of(_content(payload))
-    role = payload["role"] if isinstance(payload.get("role"), str) else "unknown"
+    role = word(payload.get("role")) or "unknown"
     marks = {"injected": True} if role == "developer" else {}
     return MessageOf(role, parts.content, rest_of(payload, "role", "content") | parts.metadata | marks, parts.fields())
 
@@ -85,7 +85,7 @@ def used(payload: JsonObject, kind: str) -> MessageOf | None:
     return None
 
 
-def _texts(blocks: Any) -> list[str]:
+def _texts(blocks: object) -> list[str]:
     given = blocks if isinstance(blocks, list) else []
     return [block["text"] for block in given if isinstance(block, dict) and isinstance(block.get("text"), str)]
 
@@ -99,7 +99,7 @@ def rest_of(payload: JsonObject, *used: str, keep_type: bool = False) -> JsonObj
     return out
 
 
-def _content(payload: JsonObject) -> Any:
+def _content(payload: JsonObject) -> object:
     """The content without empty annotations, so that a single text is a plain string. An item without an id keeps them, because
     its id is made from its content, and must stay what it was.
     """

@@ -13,7 +13,6 @@ with the last one of each turn only: a report of which nothing was answered is t
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from typing import Any
 
 import msgspec
 
@@ -56,7 +55,7 @@ class UsageReports:
         """The user's words, as an item or an event."""
         self._asked = text.strip()
 
-    def take(self, record: JsonObject, model: Any) -> None:
+    def take(self, record: JsonObject, model: object) -> None:
         """A `token_usage_record`, or an event `token_count`; anything else is ignored."""
         payload = mapped(record.get("payload"))
         if record.get("type") != "token_usage_record" and payload.get("type") != "token_count":
@@ -125,7 +124,7 @@ def _is_made(record: JsonObject) -> bool:
     return kind == "compacted"
 
 
-def _counts(given: Any) -> TokenUsage | None:
+def _counts(given: object) -> TokenUsage | None:
     return token_usage_of(usage.openai(given))
 
 

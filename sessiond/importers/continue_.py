@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sessiond.importers.alone import alone
@@ -14,6 +13,7 @@ from sessiond.importers.document import DocumentItem, items, members
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.importers.source_file import word
 from sessiond.model.values import JsonObject
 
 _ARRAYS = frozenset({"history"})
@@ -32,7 +32,7 @@ class Continue:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         about = members(path, open_, _ARRAYS)
-        source_id = about.get("sessionId") if isinstance(about.get("sessionId"), str) else None
+        source_id = word(about.get("sessionId"))
         source_id = source_id or os.path.basename(path).removesuffix(".json")
         created = _created(path, source_id, open_) or _mtime(path)
         draft = SessionDraft(self.name, path, source_id, fallback_time=created)
@@ -68,7 +68,7 @@ def _mtime(path: str) -> str | None:
         return None
 
 
-def _folder(workspace: Any) -> str | None:
+def _folder(workspace: object) -> str | None:
     if not isinstance(workspace, str) or not workspace:
         return None
     return unquote(urlsplit(workspace).path) if workspace.startswith("file:") else workspace

@@ -15,7 +15,7 @@ _SHOWN_ONLY = frozenset(
 )
 
 
-def take_rounds(turn: Turn, rounds: list[Any], results: JsonObject) -> None:
+def take_rounds(turn: Turn, rounds: list[object], results: JsonObject) -> None:
     """Add to the turn what went to and fro between Copilot and the model."""
     for one in rounds:
         if not isinstance(one, dict):
@@ -64,7 +64,7 @@ def _take_call(turn: Turn, part: JsonObject) -> None:
         turn.result(part.get("toolCallId"), "".join(_texts(details["output"])), error=bool(details.get("isError")))
 
 
-def _shown(part: Any) -> str:
+def _shown(part: object) -> str:
     """The text of a piece of Markdown, or the name of what a reference leads to."""
     if not isinstance(part, dict):
         return part if isinstance(part, str) else ""
@@ -75,11 +75,11 @@ def _shown(part: Any) -> str:
     return _shown(value)
 
 
-def _joined(value: Any) -> str:
+def _joined(value: object) -> str:
     return "".join(one for one in value if isinstance(one, str)) if isinstance(value, list) else str(value or "")
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """The texts in a result, which may be a tree of nodes."""
     if isinstance(value, str):
         yield value

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.copilot_answer import take_parts, take_rounds
@@ -18,7 +17,7 @@ from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.importers.source_file import beside, listed, mapped, path_of, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _ABOUT = ("sessionId", "customTitle", "creationDate", "lastMessageDate", "requests", "inputState", "pendingRequests")
 _USED = ("requestId", "message", "response", "result", "timestamp", "modelId", "isCanceled", "responseId")
@@ -52,7 +51,7 @@ def _is_change(record: JsonObject) -> bool:
     return isinstance(record.get("kind"), int) and listed(record.get("k"))[:1] == ["requests"]
 
 
-def _from_log(path: str, open_: Opener) -> Generator[Event, None, Any]:
+def _from_log(path: str, open_: Opener) -> Generator[Event, None, object]:
     log = ObjectLog()
     for item in objects(path, open_):
         if isinstance(item, SkippedLine):
@@ -73,7 +72,7 @@ def _change(path: str, log: ObjectLog, line: int, record: JsonObject) -> Iterato
 
 
 def _from_document(path: str, open_: Opener) -> Generator[Event, None, JsonObject]:
-    session: JsonObject = {}
+    session: WireObject = {}
     for item in items(path, open_, frozenset({"requests"})):
         if isinstance(item, SkippedLine):
             yield item
@@ -111,8 +110,8 @@ def _request(draft: SessionDraft, request: JsonObject) -> Iterator[Event]:
         "message" in request or prompt.metadata
     ):  # otherwise the prompt is lost, and only something of its answer is here
         yield from prompt.events(draft, id=request_id, time=time)
-    if isinstance(request.get("modelId"), str):
-        draft.model = request["modelId"]
+    if isinstance(model := request.get("modelId"), str):
+        draft.model = model
     result = mapped(request.get("result"))
     about = mapped(result.get("metadata"))
     answer = Turn("assistant", rest_of(result, "metadata"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import NotJson, decode
@@ -112,7 +111,7 @@ class _Reader:
         else:
             self._draft.keep(record)
 
-    def _start(self, data: JsonObject, time: Any) -> Event:
+    def _start(self, data: JsonObject, time: object) -> Event:
         context = mapped(data.get("context"))
         return self._draft.start(
             createdAt=data.get("startTime") or time,
@@ -122,12 +121,12 @@ class _Reader:
         )
 
     def _learn(self, kind: str, data: JsonObject) -> None:
-        if kind == "session.model_change" and isinstance(data.get("newModel"), str):
-            self._draft.model = data["newModel"]
+        if kind == "session.model_change" and isinstance(new_model := data.get("newModel"), str):
+            self._draft.model = new_model
         if kind == "session.usage_record":
             self._usage = mapped(data.get("usage"))
-        if kind == "session.title_changed" and isinstance(data.get("title"), str):
-            self._name = data["title"]
+        if kind == "session.title_changed" and isinstance(title := data.get("title"), str):
+            self._name = title
 
     def _turn(self, kind: str, data: JsonObject) -> Turn | None:
         """The event as a message; None if nobody says anything in it."""

@@ -4,7 +4,6 @@ with a parent."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.blocks import simple, tool_call
@@ -68,7 +67,7 @@ def _session(database: Database, path: str, session: JsonObject) -> Iterator[Eve
 
 
 def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
-    blocks: list[Any] = []
+    blocks: list[object] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []
     results: list[str] = []
@@ -97,8 +96,8 @@ def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
             status = _STATUS.get(str(data.get("reason")))
         elif part is not None:
             blocks.append(part)
-    if isinstance(row.get("model"), str) and row["model"]:
-        draft.model = row["model"]
+    if isinstance(model := row.get("model"), str) and row["model"]:
+        draft.model = model
     if len(results) > 1:
         metadata["toolCallIds"] = results
     yield from draft.message(
@@ -114,5 +113,5 @@ def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else as_text(value)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.changed_rows import ChangedRows, changed_only, changed_rows
@@ -99,7 +98,7 @@ def _range(database: Database, prefix: str, columns: str) -> Iterator[JsonObject
     return database.rows(query, prefix, prefix[:-1] + ";")
 
 
-def _value(database: Database, key: str) -> Any:
+def _value(database: Database, key: str) -> object:
     for row in database.rows("SELECT value FROM cursorDiskKV WHERE key = ?", key):
         return from_json(row["value"])
     return None
@@ -124,7 +123,7 @@ def _composer(database: Database, path: str, source_id: str, composer: JsonObjec
         known.add(str(bubble.get("bubbleId")))
         yield from alone(path, f"bubble {bubble.get('bubbleId')}", _bubble(draft, bubble, {}, silent))
     for row in _range(database, f"bubbleId:{source_id}:", "key, value"):
-        if row["key"].rpartition(":")[2] not in known:
+        if str(row["key"]).rpartition(":")[2] not in known:
             bubble = mapped(from_json(row["value"]))
             yield from alone(path, str(row["key"]), _bubble(draft, bubble, {"branch": True}, silent))
     yield from draft.end()
@@ -167,7 +166,7 @@ def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject, silent: 
     yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))
 
 
-def _named(model: Any) -> str | None:
+def _named(model: object) -> str | None:
     """The name of a model; None if Cursor chose it."""
     name = word(mapped(model).get("modelName"))
     return name if name not in ("", "default") else None

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers import protobuf
 from sessiond.importers.alone import alone, step
@@ -81,7 +80,7 @@ def _about(value: str) -> JsonObject:
         return {}
 
 
-def _blob(database: Database, blob_id: Any) -> bytes:
+def _blob(database: Database, blob_id: object) -> bytes:
     # `hex`: a row's blob would come as text.
     for row in database.rows("SELECT hex(data) AS data FROM blobs WHERE id = ?", blob_id):
         return bytes.fromhex(str(row["data"]))

@@ -100,7 +100,7 @@ class Database:
             if newer:
                 yield table, newer
 
-    def rows(self, sql: str, *values: Any) -> Iterator[JsonObject]:
+    def rows(self, sql: str, *values: object) -> Iterator[JsonObject]:
         """Rows, one at a time. Blobs and invalid UTF-8 become text. A row that cannot be turned into that is left out, and `failed`
         tells of it.
         """
@@ -114,7 +114,7 @@ class Database:
                 continue
             yield plain
 
-    def tuples(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def tuples(self, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Rows as SQLite has them, which is quicker: for what is compared, and not kept."""
         return self._connection.execute(sql, values)
 
@@ -124,13 +124,13 @@ class Database:
         return (SkippedLine(path, None, reason, failed=True) for reason in failed)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return fit(value)
 
 
-def from_json(text: Any) -> Any:
+def from_json(text: object) -> Any:
     """The value of a JSON column, or the text itself if it is not JSON."""
     if not isinstance(text, str) or not text:
         return text

@@ -247,7 +247,7 @@ def _one(scanner: _Scanner, path: str, key: str | None, *, element: bool) -> Ite
     yield DocumentItem(key, value, element, line)
 
 
-def _decoded(raw: bytes) -> Any:
+def _decoded(raw: bytes) -> object:
     try:
         return decode(raw)[0]
     except NotJson as error:

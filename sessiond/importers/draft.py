@@ -26,7 +26,6 @@ import hashlib
 import re
 from collections.abc import Iterator, MutableMapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from sessiond.importers.jsontext import as_text, encoded, fit, is_fit
 from sessiond.importers.overlay import Table
@@ -42,7 +41,7 @@ from sessiond.importers.record import (
 )
 from sessiond.limits import DEFAULT
 from sessiond.model.session import UNTITLED
-from sessiond.model.values import JsonObject, derived_id, normal_timestamp, timestamp
+from sessiond.model.values import JsonObject, WireObject, derived_id, normal_timestamp, timestamp
 
 _ID_CHARS = 256
 _RECORDS = 200
@@ -88,7 +87,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
-def moment(value: Any) -> str | None:
+def moment(value: object) -> str | None:
     """A time as any tool writes it (RFC 3339, SQL, seconds or milliseconds since 1970) in the protocol's form; None if it
     is not a time.
 
@@ -106,7 +105,7 @@ def moment(value: Any) -> str | None:
     return None
 
 
-def utc_moment(value: Any) -> str | None:
+def utc_moment(value: object) -> str | None:
     """Like `moment`, for sources whose text without a zone is UTC (SQLite's CURRENT_TIMESTAMP)."""
     if isinstance(value, str) and not _ZONED.search(value.strip()):
         return moment(value.strip() + "Z")
@@ -133,20 +132,20 @@ class SessionDraft:
         self.last_time: str | None = None
         self.model: str | None = None
         self._fallback = fallback_time
-        self._known: JsonObject = {}
+        self._known: WireObject = {}
         self._seen: MutableMapping[str, bytes] = Table()
         """Ids, with the digests of their records."""
         self._repeats: MutableMapping[str, int] = Table()
         self._guessed: MutableMapping[str, None] = Table()
         """Ids of messages without a time of their own."""
-        self._records: list[Any] = []
+        self._records: list[object] = []
         self._records_bytes = 0
         self._not_kept = 0
         self._first_words: dict[int, str] = {}
         """By rank: of the first message that a person wrote, or else of another one."""
         self._unknown: dict[str, int] = {}
 
-    def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
+    def start(self, *, metadata: JsonObject | None = None, **info: object) -> SessionStart:
         """The start of the session, or, of one that is read on, what it is now. `info`: SessionInfo's wire fields; those that are None
         are left out.
         """
@@ -160,7 +159,7 @@ class SessionDraft:
         self.started = True
         return SessionStart(self.source_id, self.suggested_id, self._known)
 
-    def known(self, key: str) -> Any:
+    def known(self, key: str) -> object:
         """Return what was said of the session at its start."""
         return self._known.get(key)
 
@@ -181,13 +180,13 @@ class SessionDraft:
     def message(
         self,
         role: str,
-        content: str | list[Any],
+        content: str | list[object],
         *,
         line: int | None = None,
-        id: Any = None,  # the wire's word
-        time: Any = None,
+        id: object = None,  # the wire's word
+        time: object = None,
         metadata: JsonObject | None = None,
-        **rest: Any,
+        **rest: object,
     ) -> Sequence[Event]:
         """The record of one message (none for an exact repeat), after a SkippedLine if something in it had to be replaced.
 
@@ -196,7 +195,7 @@ class SessionDraft:
         at = moment(time)
         if not isinstance(content, str):
             self._count_blocks(content)
-        wire: JsonObject = {"role": role or "unknown", "content": content}
+        wire: WireObject = {"role": role or "unknown", "content": content}
         for key, value in rest.items():
             if value is not None:
                 wire[key] = value
@@ -231,7 +230,7 @@ class SessionDraft:
         text = encoded({key: value for key, value in message.items() if key not in left_out}) or b""
         return MessageRecord(record.source_id, message, digest_of_json(text))
 
-    def _id_for(self, given: Any, wire: JsonObject, mark: bytes, at: str | None) -> str | None:
+    def _id_for(self, given: object, wire: WireObject, mark: bytes, at: str | None) -> str | None:
         """The id of a record; None if the source already has exactly this record."""
         if isinstance(given, (str, int)) and not isinstance(given, bool) and given != "":
             wanted = fit(str(given))
@@ -245,7 +244,7 @@ class SessionDraft:
             return self._derived([wanted], wire, at)
         return self._derived([], wire, at)
 
-    def _derived(self, more: list[str], wire: JsonObject, at: str | None) -> str:
+    def _derived(self, more: list[str], wire: WireObject, at: str | None) -> str:
         said = [
             as_text(wire["content"]),
             as_text(wire.get("toolCalls")),
@@ -260,7 +259,7 @@ class SessionDraft:
         self._seen.setdefault(fresh, b"")
         return fresh
 
-    def _take_words(self, role: str, content: str | list[Any], metadata: JsonObject) -> None:
+    def _take_words(self, role: str, content: str | list[object], metadata: JsonObject) -> None:
         rank = _rank(role, metadata)
         if rank is None or rank in self._first_words:
             return
@@ -269,20 +268,20 @@ class SessionDraft:
         if words:
             self._first_words[rank] = words
 
-    def _count_blocks(self, content: list[Any]) -> None:
+    def _count_blocks(self, content: list[object]) -> None:
         """Count what is kept in a message's content although nobody knows what it is."""
         for block in content:
             kind = _kind_of_block(block)
             if kind not in _BLOCKS:
                 self.unknown(f"block {kind}")
 
-    def unknown(self, kind: Any) -> None:
+    def unknown(self, kind: object) -> None:
         """Count a record of a kind that this importer does not know."""
         name = fit(str(kind))[:_KIND_CHARS] if kind not in (None, "") else "without a type"
         if name in self._unknown or len(self._unknown) < _KINDS:
             self._unknown[name] = self._unknown.get(name, 0) + 1
 
-    def keep(self, record: Any, *, known: bool = False) -> None:
+    def keep(self, record: object, *, known: bool = False) -> None:
         """Keep a record that is not a message verbatim in the session's metadata (`records`), as long as there is room. If its
         kind is not `known`, it is counted too.
         """
@@ -295,7 +294,7 @@ class SessionDraft:
         self._records_bytes += len(text)
         self._records.append(fit(record))
 
-    def end(self, *, metadata: JsonObject | None = None, **fields: Any) -> Iterator[Event]:
+    def end(self, *, metadata: JsonObject | None = None, **fields: object) -> Iterator[Event]:
         """The end of the session, after an update with what was not yet known at its start."""
         if not self.started:
             return
@@ -321,7 +320,7 @@ class SessionDraft:
         yield SessionEnd(self.source_id)
 
 
-def _kind_of_block(block: Any) -> str:
+def _kind_of_block(block: object) -> str:
     """Its type; of a part of Google's, its first key."""
     if not isinstance(block, dict):
         return "text" if isinstance(block, str) else "without a type"
@@ -345,7 +344,7 @@ def _rank(role: str, metadata: JsonObject) -> int | None:
     return _ASIDE if aside else _PERSON
 
 
-def first_words(content: str | list[Any]) -> str | None:
+def first_words(content: str | list[object]) -> str | None:
     """The first sentence of a message's text, for a name; None if it has no words."""
     for block in [content] if isinstance(content, str) else content:
         text = block.get("text") if isinstance(block, dict) else block
@@ -357,7 +356,7 @@ def first_words(content: str | list[Any]) -> str | None:
     return None
 
 
-def tags_of(value: Any) -> list[str] | None:
+def tags_of(value: object) -> list[str] | None:
     """The tags that a source gives a session: texts, or objects with a `name`. None if it has no list of them."""
     if not isinstance(value, list):
         return None
@@ -374,9 +373,9 @@ def _apart(metadata: JsonObject | None) -> JsonObject:
     return out
 
 
-def _clean_info(info: JsonObject) -> JsonObject:
+def _clean_info(info: JsonObject) -> WireObject:
     """Info in a valid form: texts, times, a name that is not too long. Anything else is corrected or left out."""
-    out: JsonObject = fit(info, 60)
+    out: WireObject = fit(info, 60)
     for key in ("createdAt", "updatedAt"):
         if key in out:
             out[key] = moment(out[key])

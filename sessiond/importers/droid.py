@@ -54,8 +54,8 @@ class _Reader:
             turn.take(message.get("content"))
             if turn.role == "user" and text_of(message.get("content")).lstrip().startswith("<system-reminder>"):
                 turn.metadata["injected"] = True
-            if isinstance(message.get("model"), str):
-                self._draft.model = message["model"]
+            if isinstance(model := message.get("model"), str):
+                self._draft.model = model
             yield from turn.events(self._draft, line=line, id=record.get("id"), time=time)
         elif kind == "compaction_state":
             turn = Turn("system", rest_of(record, *_USED, "summary", "summaryText"))

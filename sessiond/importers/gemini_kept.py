@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sessiond.importers.gemini_message import calls_of
 from sessiond.importers.record import digest_of
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 Sign: TypeAlias = bytes
 """A digest of what a message says and calls."""
@@ -19,7 +19,7 @@ class View:
     def __init__(self) -> None:
         self._signs: dict[str, Sign] = {}
 
-    def add(self, message: JsonObject) -> None:
+    def add(self, message: WireObject) -> None:
         """A message, or its next version."""
         if (sign := _sign(message)) is not None:
             self._signs[message["id"]] = sign
@@ -30,7 +30,7 @@ class View:
         for message_id in ids[ids.index(target) if target in self._signs else 0 :]:
             del self._signs[message_id]
 
-    def become(self, messages: Sequence[JsonObject]) -> list[tuple[str, str]]:
+    def become(self, messages: Sequence[WireObject]) -> list[tuple[str, str]]:
         """Take a checkpoint over. Returns its last messages that were there before, in order, as (id now, id before)."""
         new = [(one["id"], sign) for one in messages if (sign := _sign(one)) is not None]
         old = list(self._signs.items())
@@ -58,9 +58,9 @@ def _sign(message: JsonObject) -> Sign | None:
     if message.get("type") not in ("user", "gemini"):
         return None
     content = message.get("content")
-    parts: list[Any] = content if isinstance(content, list) else [content]
+    parts: list[object] = content if isinstance(content, list) else [content]
     calls = [str(one.get("id")) for one in calls_of(message)]
-    said: list[Any] = []
+    said: list[object] = []
     for part in parts:
         if isinstance(part, dict) and isinstance(part.get("functionCall"), dict):
             calls.append(str(part["functionCall"].get("id")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.draft import SessionDraft
@@ -14,7 +13,7 @@ from sessiond.importers.record import Event
 from sessiond.importers.source_file import mapped
 from sessiond.importers.usage import apart, usage
 from sessiond.model.token_usage import count
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 ROLES = {"gemini": "assistant", "user": "user", "info": "system", "error": "system", "warning": "system"}
 _USED = frozenset({"id", "type", "timestamp", "content", "toolCalls", "thoughts", "tokens"})
@@ -25,14 +24,14 @@ def calls_of(record: JsonObject) -> list[JsonObject]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-def words(value: Any) -> str:
+def words(value: object) -> str:
     """Return what a message's content says, without thoughts."""
     parts = value if isinstance(value, list) else [value]
     told = [{"text": part} if isinstance(part, str) else mapped(part) for part in parts]
     return "".join(str(part["text"]) for part in told if "text" in part and part.get("thought") is not True)
 
 
-def completed(record: JsonObject, later: Any) -> JsonObject:
+def completed(record: JsonObject, later: object) -> JsonObject:
     """The message with the content that a later checkpoint has for it, if that has all of its words and more."""
     said, more = words(record.get("content")), words(later)
     if len(more) <= len(said) or said not in more:
@@ -45,17 +44,17 @@ def completed(record: JsonObject, later: Any) -> JsonObject:
 def messages(
     draft: SessionDraft, line: int, record: JsonObject, marks: JsonObject, outputs: GeminiOutputs
 ) -> Iterator[Event]:
-    kind = record["type"]
+    kind = str(record["type"])
     metadata = {key: value for key, value in record.items() if key not in _USED and value is not None}
     if kind not in ("user", "gemini"):
         metadata["type"] = kind
     metadata |= _tokens(record) | marks
-    if isinstance(record.get("model"), str):
-        draft.model = record["model"]
+    if isinstance(model := record.get("model"), str):
+        draft.model = model
     calls = calls_of(record)
     said, thinking, called = _of_a_checkpoint(record)
     called += [tool_call(c.get("id"), c.get("name"), c.get("args")) | _more(c) for c in calls]
-    fields: JsonObject = {"thinking": thinking}
+    fields: WireObject = {"thinking": thinking}
     if called:
         fields["toolCalls"] = called
     yield from draft.message(
@@ -72,7 +71,7 @@ def messages(
             yield from _result(draft, line, record, call, outputs)
 
 
-def _of_a_checkpoint(record: JsonObject) -> tuple[str | list[Any], str | None, list[JsonObject]]:
+def _of_a_checkpoint(record: JsonObject) -> tuple[str | list[object], str | None, list[JsonObject]]:
     """Return what is said, the thinking, and calls: a checkpoint has the model's messages as they are sent, with calls among the parts."""
     given, thinking = record.get("content"), _thinking(record.get("thoughts"))
     if record["type"] != "gemini" or not isinstance(given, list):
@@ -122,7 +121,7 @@ def _more(call: JsonObject) -> JsonObject:
     }
 
 
-def _thinking(thoughts: Any) -> str | None:
+def _thinking(thoughts: object) -> str | None:
     if not isinstance(thoughts, list) or not thoughts:
         return None
     said = [[t.get("subject"), t.get("description")] for t in thoughts if isinstance(t, dict)]

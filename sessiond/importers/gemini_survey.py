@@ -6,7 +6,6 @@ A compression gives new ids to the messages that it keeps. They are found again 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.alone import failed_on
 from sessiond.importers.document import items, members
@@ -14,7 +13,7 @@ from sessiond.importers.gemini_kept import View
 from sessiond.importers.gemini_message import ROLES, calls_of, completed, words
 from sessiond.importers.lines import objects
 from sessiond.importers.record import Opener, SkippedLine
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _ARRAYS = frozenset({"messages"})
 
@@ -46,7 +45,7 @@ class Survey:
         self._view = View()
         self._again: dict[str, str] = {}
         """Messages of checkpoints -> the id under which they are there already."""
-        self._more: dict[str, Any] = {}
+        self._more: dict[str, object] = {}
         """Messages -> the content of a checkpoint that has more text for them."""
         self._length: dict[str, int] = {}
         """Messages -> characters of their text so far."""
@@ -62,7 +61,7 @@ class Survey:
             except Exception as error:  # what the other records say stands
                 self.failed.append(failed_on(path, "what this record says of others", error, entry[0]))
 
-    def _take(self, line: int, record: JsonObject) -> None:
+    def _take(self, line: int, record: WireObject) -> None:
         if isinstance(record.get("$set"), dict):
             self.about |= {key: value for key, value in record["$set"].items() if key != "messages"}
             self._take_checkpoint(line, record["$set"].get("messages"))
@@ -80,7 +79,7 @@ class Survey:
             began = self.about.get("startTime") or record.get("startTime")
             self.about |= {key: value for key, value in record.items() if key != "messages"} | {"startTime": began}
 
-    def _take_checkpoint(self, line: int, checkpoint: Any) -> None:
+    def _take_checkpoint(self, line: int, checkpoint: object) -> None:
         messages = [one for one in checkpoint if _is_message(one)] if isinstance(checkpoint, list) else []
         if not messages:
             return
@@ -93,7 +92,7 @@ class Survey:
             if length > self._length.setdefault(message_id, length):
                 self._length[message_id], self._more[message_id] = length, one.get("content")
 
-    def counted(self, line: int, record: JsonObject) -> Iterator[tuple[JsonObject, JsonObject]]:
+    def counted(self, line: int, record: WireObject) -> Iterator[tuple[JsonObject, JsonObject]]:
         """The messages of a line that count, each with what is to be known of it."""
         checkpoint = record["$set"].get("messages") if isinstance(record.get("$set"), dict) else None
         for message in checkpoint if isinstance(checkpoint, list) else []:
@@ -137,7 +136,7 @@ def unknown_kind(record: JsonObject) -> str | None:
     return None if known else str(record.get("type", "without a type"))
 
 
-def _is_message(record: Any) -> bool:
+def _is_message(record: object) -> bool:
     return isinstance(record, dict) and isinstance(record.get("id"), str) and isinstance(record.get("type"), str)
 
 

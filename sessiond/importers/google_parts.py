@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.jsontext import as_text
 from sessiond.model.values import JsonObject
 
 
-def content(value: Any) -> str | list[Any]:
+def content(value: object) -> str | list[object]:
     """A string, a part or a list of parts as a message's content. A function's response becomes its output."""
     if isinstance(value, str):
         return value
@@ -17,7 +15,7 @@ def content(value: Any) -> str | list[Any]:
     return simple([_block(part) for part in parts])
 
 
-def _block(part: Any) -> Any:
+def _block(part: object) -> object:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, dict) and isinstance(part.get("text"), str):
@@ -29,12 +27,12 @@ def _block(part: Any) -> Any:
     return part
 
 
-def split(parts: list[Any]) -> tuple[list[Any], str | None, list[JsonObject], list[tuple[str, Any]]]:
+def split(parts: list[object]) -> tuple[list[object], str | None, list[JsonObject], list[tuple[str, object]]]:
     """Return what is said, the thinking, the calls, and the results as (id of the call, part)."""
-    said: list[Any] = []
+    said: list[object] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []
-    results: list[tuple[str, Any]] = []
+    results: list[tuple[str, object]] = []
     for part in parts:
         call = part.get("functionCall") if isinstance(part, dict) else None
         response = part.get("functionResponse") if isinstance(part, dict) else None

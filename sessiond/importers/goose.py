@@ -19,7 +19,7 @@ from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener, RowsRead
 from sessiond.importers.row_tables import ContentRows
 from sessiond.importers.source_file import word
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _NOTICES = frozenset(
     {
@@ -129,12 +129,12 @@ class _Parts:
     """The parts of a message, each where it belongs."""
 
     def __init__(self) -> None:
-        self.blocks: list[Any] = []
+        self.blocks: list[object] = []
         self.thoughts: list[str] = []
         self.calls: list[JsonObject] = []
         self.results: list[str] = []
         self.notices: list[JsonObject] = []
-        self.metadata: JsonObject = {}
+        self.metadata: WireObject = {}
 
     def take(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -199,7 +199,7 @@ def _call(part: JsonObject) -> JsonObject:
     return tool_call(part.get("id"), value.get("name"), value.get("arguments"))
 
 
-def _result(part: JsonObject, metadata: JsonObject) -> list[Any]:
+def _result(part: JsonObject, metadata: JsonObject) -> list[object]:
     """A result's content blocks. Goose wraps them as `{status, value}`; newer versions put another `{content, isError}`
     inside.
     """

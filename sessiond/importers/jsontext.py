@@ -26,7 +26,7 @@ class NotJson(ValueError):
     """The text is not JSON and cannot be repaired. The message says why."""
 
 
-def decode(raw: bytes) -> tuple[Any, str | None]:
+def decode(raw: bytes) -> tuple[object, str | None]:
     """The value, and a description of the repairs (None if there were none). Raises NotJson."""
     try:
         return _decode(raw), None
@@ -34,7 +34,7 @@ def decode(raw: bytes) -> tuple[Any, str | None]:
         return _decode_loosely(raw)
 
 
-def _decode_loosely(raw: bytes) -> tuple[Any, str | None]:
+def _decode_loosely(raw: bytes) -> tuple[object, str | None]:
     repairs = []
     bare = raw.strip(b"\0 \t\r\n")
     if b"\0" in raw and bare != raw.strip():
@@ -61,7 +61,7 @@ def _finite(text: str) -> float | str:
     return number if math.isfinite(number) else text
 
 
-def is_fit(value: Any, encoded: bytes | None = None, flat: int = 0) -> bool:
+def is_fit(value: object, encoded: bytes | None = None, flat: int = 0) -> bool:
     """Return whether `value` may be kept as it is. `encoded` (its JSON) makes the usual case cheap for values that came from JSON,
     which has no infinite numbers. Its first `flat` bytes have no lists or objects in each other.
     """
@@ -74,7 +74,7 @@ def is_fit(value: Any, encoded: bytes | None = None, flat: int = 0) -> bool:
     return fit(value) is value
 
 
-def _small_numbers(value: Any) -> bool:
+def _small_numbers(value: object) -> bool:
     """MessagePack allows only 64-bit integers, so its encoder is the fastest check."""
     try:
         _check_numbers(value)
@@ -83,7 +83,7 @@ def _small_numbers(value: Any) -> bool:
     return True
 
 
-def fit(value: Any, room: int = MAX_DEPTH) -> Any:
+def fit(value: object, room: int = MAX_DEPTH) -> Any:
     """`value` itself if it may be kept, otherwise a copy with replacements: a lone surrogate becomes U+FFFD, a number out
     of range becomes its digits as a string, and anything nested deeper than `room` becomes its JSON as a string.
     """
@@ -111,7 +111,7 @@ def fit(value: Any, room: int = MAX_DEPTH) -> Any:
     return value if same else dict(pairs)
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Any JSON value as text on one line, or a remark if it is nested too deeply."""
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
@@ -119,7 +119,7 @@ def as_text(value: Any) -> str:
         return "[nested too deeply]"
 
 
-def encoded(value: Any) -> bytes | None:
+def encoded(value: object) -> bytes | None:
     """The JSON of a value, with its keys in order, or None if it cannot be written as it is."""
     try:
         return _encode(value)

@@ -28,14 +28,14 @@ class _Outputs:
     def __init__(self, base: str, open_: Opener) -> None:
         self._kept = KeptOutputs(base, open_)
 
-    def take(self, content: str | list[Any]) -> tuple[str | list[Any], list[JsonObject]]:
+    def take(self, content: str | list[object]) -> tuple[str | list[object], list[JsonObject]]:
         """A result's content with the whole of each text that is only the beginning of an output, and notes of their files."""
         notes: list[JsonObject] = []
         if isinstance(content, str):
             return self._text(content, notes), notes
         return [self._block(block, notes) for block in content], notes
 
-    def _block(self, block: Any, notes: list[JsonObject]) -> Any:
+    def _block(self, block: Any, notes: list[JsonObject]) -> object:
         text = mapped(block).get("text")
         return {**block, "text": self._text(text, notes)} if isinstance(text, str) else block
 

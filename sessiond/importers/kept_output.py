@@ -91,14 +91,14 @@ class ClaudeCodeOutputs:
             folder, self._own = os.path.split(os.path.dirname(folder))
         self._kept = KeptOutputs(folder, open_)
 
-    def take(self, content: Any) -> tuple[Any, list[JsonObject]]:
+    def take(self, content: object) -> tuple[object, list[JsonObject]]:
         """The content of a record with the whole of each result that it shows only the beginning of, and their notes."""
         if not isinstance(content, list):
             return content, []
         notes: list[JsonObject] = []
         return [self._result(block, notes) for block in content], notes
 
-    def _result(self, block: Any, notes: list[JsonObject]) -> Any:
+    def _result(self, block: Any, notes: list[JsonObject]) -> object:
         if mapped(block).get("type") != "tool_result":
             return block
         inner = block.get("content")
@@ -106,12 +106,12 @@ class ClaudeCodeOutputs:
             return {**block, "content": [self._text(one, notes) for one in inner]}
         return {**block, "content": self._shown(inner, notes)}
 
-    def _text(self, block: Any, notes: list[JsonObject]) -> Any:
+    def _text(self, block: Any, notes: list[JsonObject]) -> object:
         if mapped(block).get("type") != "text":
             return block
         return {**block, "text": self._shown(block.get("text"), notes)}
 
-    def _shown(self, text: Any, notes: list[JsonObject]) -> Any:
+    def _shown(self, text: object, notes: list[JsonObject]) -> object:
         if not isinstance(text, str) or not text.startswith(_TAG):
             return text
         said = _SAVED_TO.search(text, 0, _SAID_WITHIN)

@@ -80,7 +80,7 @@ def _message(database: Database, draft: SessionDraft, row: JsonObject, silent: C
     if turn.role == "user" and parts and all(mapped(part).get("synthetic") for part in parts):
         turn.metadata["injected"] = True
     if word(about.get("modelID")):
-        draft.model = about["modelID"]
+        draft.model = word(about["modelID"])
     status = "error" if about.get("error") else None
     yield from turn.events(draft, id=row["id"], time=row["time_created"], status=status)
 

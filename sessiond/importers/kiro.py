@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.continue_ import Continue
 from sessiond.importers.database import MAGIC, guarded
@@ -101,7 +100,7 @@ class _Reader:
         yield from self._draft.end()
 
 
-def _take(turn: Turn, part: Any) -> None:
+def _take(turn: Turn, part: object) -> None:
     kind = mapped(part).get("kind")
     data = mapped(part).get("data")
     if kind == "text" or isinstance(part, str):

@@ -18,7 +18,7 @@ _USED = ("conversation_id", "history", "transcript", "tools", "context_manager",
        "valid_history_range", "tool_manager", "context_message_length")  # fmt: skip
 
 
-def shown(one: Any) -> Any:
+def shown(one: object) -> object:
     """A piece of a result: `{kind, data}` or `{Text}`."""
     if not isinstance(one, dict):
         return one
@@ -83,7 +83,7 @@ def _asked(draft: SessionDraft, user: JsonObject) -> Iterator[Event]:
     yield from turn.events(draft, time=user.get("timestamp"))
 
 
-def _answered(draft: SessionDraft, answer: JsonObject, request: Any) -> Iterator[Event]:
+def _answered(draft: SessionDraft, answer: JsonObject, request: object) -> Iterator[Event]:
     kind, data = next(iter(answer.items()), ("", None))
     turn = Turn("assistant", {"request": request} if request else {})
     if kind not in ("Response", "ToolUse") or not isinstance(data, dict):
@@ -93,6 +93,6 @@ def _answered(draft: SessionDraft, answer: JsonObject, request: Any) -> Iterator
     for call in map(mapped, listed(data.get("tool_uses"))):
         turn.call(call.get("id"), call.get("name"), call.get("args"))
     about = mapped(request)
-    if isinstance(about.get("model_id"), str):
-        draft.model = about["model_id"]
+    if isinstance(model := about.get("model_id"), str):
+        draft.model = model
     yield from turn.events(draft, id=data.get("message_id"), time=about.get("request_start_timestamp_ms"))

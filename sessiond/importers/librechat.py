@@ -80,8 +80,8 @@ class _Reader:
             _take(turn, part)
         if turn.is_empty:
             turn.say(message.get("text"))
-        if turn.role == "assistant" and isinstance(message.get("model"), str):
-            self._draft.model = message["model"]
+        if turn.role == "assistant" and isinstance(model := message.get("model"), str):
+            self._draft.model = model
         status = "error" if message.get("error") else "interrupted" if message.get("unfinished") else None
         time = message.get("createdAt")
         yield from turn.events(self._draft, line=line, id=message.get("messageId"), time=time, status=status)
@@ -106,5 +106,5 @@ def _take(turn: Turn, part: Any) -> None:
         turn.add(part)
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     return value.get("value") if isinstance(value, dict) else value

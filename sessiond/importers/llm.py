@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.blocks import tool_call
@@ -43,7 +42,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
 def _responses(database: Database, path: str, threads: LlmThreads) -> Iterator[Event]:
     known = database.require("responses", "id", "prompt", "response", "conversation_id", "datetime_utc")
     names = (
-        {row["id"]: row for row in database.rows("SELECT * FROM conversations")}
+        {str(row["id"]): row for row in database.rows("SELECT * FROM conversations")}
         if database.columns("conversations")
         else {}
     )
@@ -64,11 +63,15 @@ def _id_of(row: JsonObject) -> str:
 
 
 def _conversation(
-    draft: SessionDraft, rows: Iterable[JsonObject], names: JsonObject, known: frozenset[str], extras: _Extras
+    draft: SessionDraft,
+    rows: Iterable[JsonObject],
+    names: dict[str, JsonObject],
+    known: frozenset[str],
+    extras: _Extras,
 ) -> Iterator[Event]:
     for row in rows:
         if not draft.started:
-            about = names.get(row["conversation_id"], {})
+            about = names.get(str(row["conversation_id"]), {})
             created = utc_moment(row["datetime_utc"])
             yield draft.start(name=about.get("name"), model=about.get("model") or row.get("model"), createdAt=created)
         yield from alone(draft.path, f"response {row['id']}", _exchange(draft, row, known, extras))
@@ -87,7 +90,7 @@ class _Extras:
             for kind in ("prompt", "system")
         }
 
-    def fragments(self, response_id: Any, kind: str) -> list[str]:
+    def fragments(self, response_id: object, kind: str) -> list[str]:
         """Texts that were put before the prompt or the system prompt (`-f`)."""
         if not self._fragments[kind]:
             return []
@@ -97,13 +100,13 @@ class _Extras:
         )
         return [str(row["content"] or "") for row in self._database.rows(query, response_id)]
 
-    def calls(self, response_id: Any) -> list[JsonObject]:
+    def calls(self, response_id: object) -> list[JsonObject]:
         if not self._calls:
             return []
         found = self._database.rows("SELECT * FROM tool_calls WHERE response_id = ? ORDER BY id", response_id)
         return [tool_call(row["tool_call_id"], row["name"], from_json(row["arguments"])) for row in found]
 
-    def results(self, response_id: Any) -> list[JsonObject]:
+    def results(self, response_id: object) -> list[JsonObject]:
         if not self._results:
             return []
         return list(self._database.rows("SELECT * FROM tool_results WHERE response_id = ? ORDER BY id", response_id))
@@ -112,8 +115,8 @@ class _Extras:
 def _exchange(draft: SessionDraft, row: JsonObject, known: frozenset[str], extras: _Extras) -> Iterator[Event]:
     time = utc_moment(row["datetime_utc"])
     response_id = str(row["id"])
-    if isinstance(row.get("model"), str):
-        draft.model = row["model"]
+    if isinstance(model := row.get("model"), str):
+        draft.model = model
     system = "\n".join([*extras.fragments(row["id"], "system"), *([str(row["system"])] if row.get("system") else [])])
     if system:
         yield from draft.message("system", system, id=f"{response_id}-system", time=time)

@@ -7,7 +7,6 @@ the row of `responses` that it was copied from when the thread went on with a co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers import usage
 from sessiond.importers.alone import alone
@@ -17,7 +16,7 @@ from sessiond.importers.database import Database, from_json
 from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event
-from sessiond.importers.source_file import mapped
+from sessiond.importers.source_file import mapped, word
 from sessiond.model.values import JsonObject
 
 _MOST = 1_000_000
@@ -57,7 +56,7 @@ class LlmThreads:
         forked = thread.get("forked_from")
         draft = SessionDraft("llm", path, str(thread["id"]))
         chain = self._chain(thread["tip_message_hash"])
-        by_tip = {turn["tip_message_hash"]: turn for turn in turns}
+        by_tip = {str(turn["tip_message_hash"]): turn for turn in turns}
         before = self._before(chain, by_tip, (forked, thread["id"]))
         # A thread may be older than its first turn, but llm files an answer's turn under the time at which it was asked.
         known = (utc_moment(one["datetime_utc"]) for one in (thread, *turns, *before.values()) if "datetime_utc" in one)
@@ -76,7 +75,9 @@ class LlmThreads:
             yield from alone(path, f"message {message['hash']}", said)
         yield from draft.end()
 
-    def _before(self, chain: list[JsonObject], by_tip: JsonObject, ids: tuple[Any, Any]) -> dict[Any, JsonObject]:
+    def _before(
+        self, chain: list[JsonObject], by_tip: dict[str, JsonObject], ids: tuple[object, object]
+    ) -> dict[object, JsonObject]:
         """The rows of `responses` that the first messages of a thread were copied from, by hash: an answer is known by its text,
         and what is in front of it was asked with it.
         """
@@ -84,7 +85,7 @@ class LlmThreads:
             return {}
         query = "SELECT * FROM responses WHERE conversation_id IN (?, ?) ORDER BY datetime_utc, rowid"
         rows = [row for row in self._database.rows(query, *ids) if row["id"] not in self.turn_ids]
-        found: dict[Any, JsonObject] = {}
+        found: dict[object, JsonObject] = {}
         asked: list[JsonObject] = []
         for message in chain if rows else ():
             if message["hash"] in by_tip:
@@ -106,10 +107,10 @@ class LlmThreads:
             for part in parts
         )
 
-    def _chain(self, tip: Any) -> list[JsonObject]:
+    def _chain(self, tip: object) -> list[JsonObject]:
         """The messages up to the tip, oldest first."""
         found: list[JsonObject] = []
-        seen: set[Any] = set()
+        seen: set[object] = set()
         while tip is not None and tip not in seen and len(found) < _MOST:
             seen.add(tip)
             row = next(iter(self._database.rows("SELECT * FROM messages WHERE hash = ?", tip)), None)
@@ -125,7 +126,7 @@ class LlmThreads:
         parts = list(self._database.rows("SELECT * FROM parts WHERE message_hash = ? ORDER BY position", row["hash"]))
         of = before or turn
         role, time = str(row["role"] or "unknown"), utc_moment(of["datetime_utc"]) if of else None
-        blocks: list[Any] = []
+        blocks: list[object] = []
         thoughts: list[str] = []
         calls: list[JsonObject] = []
         results: list[JsonObject] = []
@@ -145,7 +146,7 @@ class LlmThreads:
         if turn is not None and turn["tip_message_hash"] == row["hash"]:
             metadata = {k: from_json(v) for k, v in turn.items() if k not in _USED and v not in (None, "")}
             metadata |= tokens_of(turn)
-            draft.model = turn["model"] if isinstance(turn.get("model"), str) else draft.model
+            draft.model = word(turn.get("model")) or draft.model
         elif before is not None and role == "assistant":
             known = {key: from_json(value) for key, value in before.items() if key not in _USED_BEFORE}
             metadata = {key: value for key, value in known.items() if value not in (None, "", {})} | tokens_of(before)

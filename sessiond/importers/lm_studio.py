@@ -59,7 +59,7 @@ class _Reader:
         if about.get("systemPrompt"):
             yield from alone(self._draft.path, "the system prompt", self._said_by_system(about["systemPrompt"]))
 
-    def _said_by_system(self, prompt: Any) -> Iterator[Event]:
+    def _said_by_system(self, prompt: object) -> Iterator[Event]:
         yield from self._draft.message("system", str(prompt), id="system")
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -123,7 +123,7 @@ def _take(turn: Turn, part: Any, *, is_thinking: bool) -> None:
         turn.take([part])
 
 
-def _blocks(content: Any) -> Any:
+def _blocks(content: object) -> object:
     """A result's content, which is often JSON in a text."""
     try:
         value = decode(content.encode())[0] if isinstance(content, str) else content

@@ -15,7 +15,7 @@ from sessiond.importers.draft import SessionDraft, digest, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.lines import LINE_SUFFIXES, head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _ARRAYS = frozenset({"messages"})
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]|$)")
@@ -108,7 +108,7 @@ def _elements(path: str, open_: Opener, about: JsonObject) -> Iterator[tuple[int
             about[item.member] = item.value
 
 
-def _is_message(value: Any) -> bool:
+def _is_message(value: object) -> bool:
     return (
         isinstance(value, dict)
         and isinstance(value.get("role"), str)
@@ -116,7 +116,7 @@ def _is_message(value: Any) -> bool:
     )
 
 
-def _time_of(message: JsonObject) -> Any:
+def _time_of(message: JsonObject) -> object:
     return next((message[key] for key in _TIMES if message.get(key) is not None), None)
 
 
@@ -130,7 +130,7 @@ def _file_time(path: str) -> str | None:
 
 def _message(draft: SessionDraft, line: int, message: JsonObject) -> Iterator[Event]:
     parts = parts_of(message.get("content"))
-    fields = parts.fields()
+    fields: WireObject = parts.fields()
     calls = message.get("tool_calls", message.get("toolCalls"))
     if isinstance(calls, list):
         fields["toolCalls"] = fields.get("toolCalls", []) + [_call(call) for call in calls if isinstance(call, dict)]
@@ -157,9 +157,10 @@ def _message(draft: SessionDraft, line: int, message: JsonObject) -> Iterator[Ev
             and (key != "thread" or isinstance(message[key], str))
         ):
             fields[key] = message[key]
-    role = "tool" if parts.result_ids and message["role"] == "user" else message["role"]
-    if isinstance(message.get("model"), str):
-        draft.model = message["model"]
+    role = str(message["role"])
+    role = "tool" if parts.result_ids and role == "user" else role
+    if isinstance(model := message.get("model"), str):
+        draft.model = model
     yield from draft.message(
         role, parts.content, line=line, id=message.get("id"), time=time, metadata=metadata, **fields
     )

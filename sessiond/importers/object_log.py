@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.importers.source_file import listed
 from sessiond.model.values import JsonObject
 
 _WHOLE, _SET, _PUSH, _DELETE = range(4)
@@ -46,10 +47,10 @@ class ObjectLog:
                 holder = holder.setdefault(key, {}) if is_new else holder[key]
             self._change(holder, path[-1], int(kind), change)
         except (KeyError, IndexError, TypeError, AttributeError):
-            return f"a change of {'.'.join(map(str, change['k']))}, which is not there"
+            return f"a change of {'.'.join(map(str, listed(change['k'])))}, which is not there"
         return None
 
-    def _known(self, path: list[Any], change: JsonObject) -> tuple[list[Any], JsonObject]:
+    def _known(self, path: list[object], change: JsonObject) -> tuple[list[object], JsonObject]:
         """The path and the change in what is here of the value: indexes count from its own beginning. Raises IndexError."""
         key, start = path[0], change.get("i")
         if len(path) == 1 and isinstance(start, int):
@@ -76,7 +77,7 @@ class ObjectLog:
         items += [{} for _ in range(at - len(items) + (not pushed))]
         return at
 
-    def _change(self, holder: Any, key: Any, kind: int, change: JsonObject) -> None:
+    def _change(self, holder: Any, key: object, kind: int, change: JsonObject) -> None:
         if isinstance(holder, dict) and not isinstance(key, str):
             raise TypeError("a key that is not a text")
         if kind == _DELETE and isinstance(holder, dict):

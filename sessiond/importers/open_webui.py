@@ -114,8 +114,8 @@ def _message(draft: SessionDraft, key: str, message: JsonObject, *, branch: bool
         _take_html(turn, content)
     else:
         turn.take(content)
-    if turn.role == "assistant" and isinstance(message.get("model"), str):
-        draft.model = message["model"]
+    if turn.role == "assistant" and isinstance(model := message.get("model"), str):
+        draft.model = model
     status = "error" if message.get("error") else "interrupted" if message.get("done") is False else None
     yield from turn.events(draft, id=key, time=message.get("timestamp"), status=status)
 

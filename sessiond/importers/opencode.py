@@ -74,7 +74,7 @@ class _Row(msgspec.Struct):
     result_ids: dict[str, str] = {}
 
     @property
-    def id(self) -> Any:
+    def id(self) -> object:
         return (self.old or self.copy or {}).get("id")
 
 
@@ -85,7 +85,7 @@ class _Both:
         self.old: list[_Row] = []
         self.new: list[_Row] = []
         """Those that the older tables do not have."""
-        self._by_id: dict[Any, tuple[_Row, int]] = {}
+        self._by_id: dict[object, tuple[_Row, int]] = {}
         """With how much it says."""
         self._by_mark: dict[bytes, tuple[_Row, int]] = {}
 
@@ -181,7 +181,7 @@ class _Tables:
         found = [name for name in names if next(self._rows(name, session_id, "LIMIT 1"), None) is not None]
         return found[0] if len(found) == 1 else None
 
-    def _is_behind(self, end: RowsEnd, added: list[tuple[str, Any]] | None) -> bool:
+    def _is_behind(self, end: RowsEnd, added: list[tuple[str, object]] | None) -> bool:
         """Return whether these rows, by table and id, say something only of messages after `end`."""
         table, *place = end.after
         if added is None or not place:
@@ -213,7 +213,7 @@ class _Tables:
                 before = place
                 yield Ending()
             if kept is not None:
-                numbers.append(row["place"])
+                numbers.append(int(str(row["place"])))
             one = _Row(None, row, None) if table == _MESSAGES else _Row(None, None, row)
             yield from alone(self._path, f"message {row['id']}", self._message(draft, one))
             place = [0, *(row[column] for column in _ORDER[table].split(", "))]
@@ -222,9 +222,9 @@ class _Tables:
         kept.after = (table, min(numbers), *before[1:]) if before else (table,)
         return kept
 
-    def _count(self, where: str, *values: Any) -> int:
-        [row] = self._database.rows(f"SELECT count(*) AS count {where}", *values)
-        return int(row["count"])
+    def _count(self, where: str, *values: object) -> int:
+        [(count,)] = self._database.tuples(f"SELECT count(*) {where}", *values)
+        return int(count)
 
     def _is_settled(self, table: str, row: JsonObject) -> bool:
         """Return whether the times of a message and of its parts tell their versions."""
@@ -323,7 +323,7 @@ class _Tables:
                 parts.append((part_id, part))
         return msgspec.structs.replace(form, parts=parts)
 
-    def _put_together(self, session_id: Any) -> Generator[Event, None, list[_Row]]:
+    def _put_together(self, session_id: object) -> Generator[Event, None, list[_Row]]:
         """The messages of both generations, each once: in the order of the newer, and those that only the older has by time."""
         both = _Both()
         for row in self._rows(_MESSAGES, session_id, f"ORDER BY {_ORDER[_MESSAGES]}") if self._has_old else ():
@@ -349,7 +349,7 @@ class _Tables:
         parts = [(str(part["id"]), from_json(part["data"])) for part in found]
         return Form({**about, "id": row["id"]}, row["time_created"], parts)
 
-    def _rows(self, table: str, session_id: Any, rest: str) -> Iterator[JsonObject]:
+    def _rows(self, table: str, session_id: object, rest: str) -> Iterator[JsonObject]:
         query = f"SELECT * FROM {table} WHERE session_id = ? {rest}"  # noqa: S608  # constants
         return self._database.rows(query, session_id)
 
@@ -366,5 +366,5 @@ def _merged(old: list[_Row], new: list[_Row]) -> list[_Row]:
     return merged + old[at:]
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     return value if isinstance(value, (int, float)) else 0

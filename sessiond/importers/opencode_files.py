@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.came_from import came_from
@@ -85,7 +84,7 @@ def _start(draft: SessionDraft, info: JsonObject) -> Event:
 def _of_document(draft: SessionDraft, about: JsonObject, parts: Iterable[JsonObject]) -> Iterator[Event]:
     """A message and its parts, whose ids, and those of what they belong to, are in the objects themselves."""
     own = {key: value for key, value in about.items() if key != "sessionID"}
-    listed_parts: list[tuple[str, Any]] = []
+    listed_parts: list[tuple[str, object]] = []
     for part in parts:
         rest = {key: value for key, value in part.items() if key not in ("id", "messageID", "sessionID")}
         listed_parts.append((str(part.get("id") or ""), rest))

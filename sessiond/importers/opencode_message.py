@@ -11,20 +11,20 @@ from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event
 from sessiond.importers.source_file import mapped, word
 from sessiond.importers.usage import of_opencode
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
 
 
 def message_of(
-    draft: SessionDraft, about: JsonObject, time: Any, parts: list[tuple[str, Any]], used: JsonObject | None = None
+    draft: SessionDraft, about: JsonObject, time: object, parts: list[tuple[str, Any]], used: JsonObject | None = None
 ) -> Iterator[Event]:
     """The message, and one for each result. `parts`: by id. `used`: the metadata about tokens, if it is not what `about` says."""
-    blocks: list[Any] = []
+    blocks: list[object] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []
     results: list[tuple[str, JsonObject]] = []
-    silent: list[Any] = []
+    silent: list[object] = []
     for part_id, part in parts:
         kind = word(mapped(part).get("type"))
         if kind == "reasoning":
@@ -50,10 +50,10 @@ def message_of(
         and about.get("role") == "user"
     ):
         metadata["injected"] = True
-    if isinstance(about.get("modelID"), str):
-        draft.model = about["modelID"]
-    role = about.get("role") if isinstance(about.get("role"), str) else "unknown"
-    fields: JsonObject = {"thinking": "\n\n".join(thoughts) if thoughts else None, "toolCalls": calls or None}
+    if isinstance(model := about.get("modelID"), str):
+        draft.model = model
+    role = word(about.get("role")) or "unknown"
+    fields: WireObject = {"thinking": "\n\n".join(thoughts) if thoughts else None, "toolCalls": calls or None}
     status = "error" if about.get("error") else None
     yield from draft.message(
         str(role), simple(blocks), id=about.get("id"), time=time, metadata=metadata, status=status, **fields

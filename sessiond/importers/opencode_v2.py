@@ -56,7 +56,7 @@ class Form(msgspec.Struct, frozen=True):
         return {word(part.get("callID")): part_id for part_id, part in self.parts if mapped(part).get("type") == "tool"}
 
 
-def _length(part: Any) -> int:
+def _length(part: object) -> int:
     state = mapped(mapped(part).get("state"))
     said = (mapped(part).get("text"), state.get("input"), state.get("output"), state.get("error"))
     return sum(len(one) if isinstance(one, str) else len(msgspec.json.encode(one)) for one in said if one)
@@ -84,7 +84,7 @@ def form_of(row: JsonObject, result_ids: Mapping[str, str] | None = None) -> For
     return Form(about, time, list(_parts(kind, str(row["id"]), data, result_ids or {})))
 
 
-def _parts(kind: str, row_id: str, data: JsonObject, result_ids: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _parts(kind: str, row_id: str, data: JsonObject, result_ids: Mapping[str, str]) -> Iterator[tuple[str, object]]:
     text = data.get("summary") if kind == "compaction" else data.get("text")
     if isinstance(text, str) and text:
         yield row_id, {"type": "text", "text": text} | ({"synthetic": True} if kind in _SYNTHETIC else {})
@@ -108,7 +108,7 @@ def _parts(kind: str, row_id: str, data: JsonObject, result_ids: Mapping[str, st
         yield result_ids.get(call_id, f"{row_id}-{call_id}"), _call(call_id, part.get("name"), state)
 
 
-def _call(call_id: str, name: Any, state: JsonObject) -> JsonObject:
+def _call(call_id: str, name: object, state: JsonObject) -> JsonObject:
     return {"type": "tool", "callID": call_id, "tool": name, "state": state}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.importers.source_file import listed, mapped, rest_of
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -20,9 +18,8 @@ def turn_of(event: JsonObject) -> Turn | None:
 def _turn(event: JsonObject) -> Turn | None:
     kind, source = str(event["kind"]), str(event.get("source"))
     turn = Turn(_ROLES.get(source, source))
-    said: Any = None
-    if kind == "MessageEvent" and isinstance(event.get("llm_message"), dict):
-        message: JsonObject = event["llm_message"]
+    said: object = None
+    if kind == "MessageEvent" and isinstance(message := event.get("llm_message"), dict):
         turn = Turn(str(message.get("role") or turn.role), rest_of(event, *_BASIC, "llm_message"))
         turn.think(message.get("reasoning_content"))
         turn.take(listed(message.get("thinking_blocks")))
@@ -56,7 +53,7 @@ def _turn(event: JsonObject) -> Turn | None:
     return turn
 
 
-def _plain(content: Any) -> Any:
+def _plain(content: object) -> object:
     """Blocks without the mark that the SDK puts on each of them."""
     if isinstance(content, list):
         return [_plain(one) for one in content]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from typing import Any, TypeVar
+from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -12,5 +12,5 @@ V = TypeVar("V")
 class Table(dict[K, V]):
     """A dict whose deep copy is a layer on top of it. The copy is good until the table itself changes."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ChainMap[K, V]:
+    def __deepcopy__(self, memo: dict[int, object]) -> ChainMap[K, V]:
         return ChainMap({}, self)

@@ -7,7 +7,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from sessiond.importers.blocks import parts_of
 from sessiond.importers.came_from import PARENT, came_from
@@ -15,7 +14,7 @@ from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import LineReader, beheaded, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
-from sessiond.importers.source_file import mapped
+from sessiond.importers.source_file import mapped, word
 from sessiond.importers.usage import usage
 from sessiond.model.values import JsonObject
 
@@ -73,11 +72,11 @@ class _Reader:
         assert draft is not None
         if kind in ("message", "custom_message"):
             yield from self._message(draft, line, record)
-        elif kind in _SUMMARIES and isinstance(record.get("summary"), str):
+        elif kind in _SUMMARIES and isinstance(summary := record.get("summary"), str):
             metadata = {**_rest(record, "summary"), str(kind).replace("branch_summary", "branchSummary"): True}
             yield from draft.message(
                 "system",
-                record["summary"],
+                summary,
                 line=line,
                 id=record.get("id"),
                 time=record.get("timestamp"),
@@ -85,12 +84,12 @@ class _Reader:
             )
         elif kind == "model_change":
             self._ignored["model_change"] += 1
-            draft.model = record["modelId"] if isinstance(record.get("modelId"), str) else draft.model
+            draft.model = word(record.get("modelId")) or draft.model
         elif kind == "thinking_level_change":
             self._ignored["thinking_level_change"] += 1
             self._late["thinkingLevel"] = record.get("thinkingLevel")
         elif kind == "session_info":
-            self._name = record.get("name") if isinstance(record.get("name"), str) else self._name
+            self._name = name if isinstance(name := record.get("name"), str) else self._name
         else:
             draft.keep(record)
 
@@ -123,7 +122,7 @@ class _Reader:
         if not isinstance(message, dict):
             draft.keep(record)
             return
-        role = message.get("role") if isinstance(message.get("role"), str) else "unknown"
+        role = word(message.get("role")) or "unknown"
         if role == "system" and not message.get("content"):
             self._ignored["message/system without content"] += 1
             return
@@ -132,8 +131,8 @@ class _Reader:
         if role == "bashExecution":
             used |= {"output"}
             parts.content = f"$ {_text(message.get('command'))}\n{_text(message.get('output'))}"
-        if role == "assistant" and isinstance(message.get("model"), str):
-            draft.model = message["model"]
+        if role == "assistant" and isinstance(model := message.get("model"), str):
+            draft.model = model
         metadata = {
             **_rest(record, "message", "content"),
             **{k: v for k, v in message.items() if k not in used},
@@ -178,7 +177,7 @@ def _tokens(record: JsonObject, message: JsonObject) -> JsonObject:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else as_text(value)
 
 

@@ -24,7 +24,7 @@ def fields(data: bytes) -> Fields:
     return found
 
 
-def _pairs(data: bytes) -> Iterator[tuple[int, Any]]:
+def _pairs(data: bytes) -> Iterator[tuple[int, object]]:
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -70,7 +70,7 @@ def inner(found: Fields, number: int) -> Fields:
     return fields(value) if isinstance(value, bytes) else {}
 
 
-def plain(data: bytes, depth: int = 0) -> Any:
+def plain(data: bytes, depth: int = 0) -> object:
     """Bytes of unknown meaning as JSON: a text if they read as one, else a message by field number, else hexadecimal digits."""
     try:
         shown = data.decode()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from sessiond.importers import google_parts, usage
 from sessiond.importers.came_from import PARENT, came_from
@@ -89,8 +88,8 @@ class _Reader:
         if isinstance(parts, list):
             yield from self._message(line, record, str(kind), parts)
             return
-        if isinstance(payload, dict) and isinstance(payload.get("customTitle"), str):
-            self._name = payload["customTitle"]
+        if isinstance(payload, dict) and isinstance(custom_title := payload.get("customTitle"), str):
+            self._name = custom_title
         subtype = record.get("subtype")
         if subtype == "chat_compression" and isinstance(payload, dict):
             yield from self._compression(line, record, payload)
@@ -112,7 +111,7 @@ class _Reader:
             metadata={"compaction": True, **mapped(payload.get("info"))},
         )
 
-    def _message(self, line: int, record: JsonObject, kind: str, parts: list[Any]) -> Iterator[Event]:
+    def _message(self, line: int, record: JsonObject, kind: str, parts: list[object]) -> Iterator[Event]:
         if not self._draft.started:
             about = {key: record[key] for key in ("gitBranch", "version", "sessionId") if record.get(key)}
             self._came_from = came_from(record)
@@ -125,8 +124,8 @@ class _Reader:
         metadata |= usage.google(record.get("usageMetadata"), model=record.get("model"), request=record.get("uuid"))
         if word(record.get("uuid")) in self._tree.off_path:
             metadata["branch"] = True
-        if isinstance(record.get("model"), str):
-            self._draft.model = record["model"]
+        if isinstance(model := record.get("model"), str):
+            self._draft.model = model
         content = google_parts.content(said)
         if kind == "user" and self._first is None and isinstance(content, str):
             self._first = content
@@ -146,7 +145,7 @@ class _Reader:
             yield from self._result(line, record, nth if said or nth else None, call_id, part, metadata)
 
     def _result(
-        self, line: int, record: JsonObject, nth: int | None, call_id: str, part: Any, metadata: JsonObject
+        self, line: int, record: JsonObject, nth: int | None, call_id: str, part: object, metadata: JsonObject
     ) -> Iterator[Event]:
         shown = record.get("toolCallResult")
         uuid = record.get("uuid")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 import msgspec
 
 from sessiond.limits import KIB
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import Json, WireObject
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -33,7 +33,7 @@ class SessionStart(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False
     source_id: str
     suggested_id: str
     """A valid session id, the same in every import."""
-    info: JsonObject
+    info: WireObject
 
 
 class MessageRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -42,7 +42,7 @@ class MessageRecord(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=Fals
     """
 
     source_id: str
-    message: JsonObject
+    message: WireObject
     digest: bytes
 
 
@@ -55,7 +55,7 @@ class InfoUpdate(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
 
     source_id: str
     suggested_id: str
-    fields: JsonObject
+    fields: WireObject
 
 
 class SessionEnd(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.database import MAGIC, guarded
 from sessiond.importers.draft import SessionDraft, moment
@@ -116,7 +115,7 @@ class _Reader:
         yield from self._draft.end()
 
 
-def _take(turn: Turn, content: Any) -> str:
+def _take(turn: Turn, content: object) -> str:
     """Put the content in, without the tags around what a person wrote. Returns the details that the tool added to it."""
     details: list[str] = []
     for block in content if isinstance(content, list) else [content]:
@@ -131,7 +130,7 @@ def _take(turn: Turn, content: Any) -> str:
     return "\n\n".join(details)
 
 
-def _summary(parts: Any) -> str:
+def _summary(parts: object) -> str:
     """The texts of a reasoning record's summary."""
     found = listed(parts)
     return "\n\n".join(part["text"] for part in found if isinstance(part, dict) and isinstance(part.get("text"), str))

@@ -7,12 +7,13 @@ content is its version.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from sessiond.importers.database import Database
 from sessiond.importers.record import TailRow, digest_of
+from sessiond.model.values import WireObject
 
 SETTLED_MS = 2000
 """How old a row must be for its time to tell its version: a tool may write the same row twice in one millisecond, the first time
@@ -71,7 +72,7 @@ class RowTable(Protocol):
     def sums(self, database: Database, session_id: str | None) -> Iterator[Sum]:
         """Yield the sums of each session with rows, or only of one."""
 
-    def is_settled(self, version: Any) -> bool:
+    def is_settled(self, version: object) -> bool:
         """Return whether a row's version tells whether it has changed."""
 
 
@@ -102,7 +103,7 @@ class TimedRows:
 
     def tail(self, database: Database, known: Collection[int] | None) -> dict[int, TailRow]:
         query = _tail_query("id, session_id, time_updated", self.name)
-        rows = database.rows(query, *_tail_range(known, _TAIL_ROWS))
+        rows: Iterator[WireObject] = database.rows(query, *_tail_range(known, _TAIL_ROWS))
         return {row["place"]: (row["id"], str(row["session_id"]), _whole(row["time_updated"])) for row in rows}
 
     def sums(self, database: Database, session_id: str | None) -> Iterator[Sum]:
@@ -110,21 +111,22 @@ class TimedRows:
         times = "count(time_updated) AS timed, min(time_updated) AS oldest, max(time_updated) AS newest"
         which = "" if session_id is None else "WHERE session_id = ?"
         query = f"SELECT session_id, {sums}, {times} FROM {self.name} {which} GROUP BY session_id"  # noqa: S608  # constants
-        for row in database.rows(query, *([] if session_id is None else [session_id])):
+        rows: Iterator[WireObject] = database.rows(query, *([] if session_id is None else [session_id]))
+        for row in rows:
             summed = Sum(str(row["session_id"]), row["rows"], row["places"], row["times"] or 0)
             summed.settled = row["timed"] == row["rows"] and all(map(self.is_settled, (row["oldest"], row["newest"])))
             yield summed
 
-    def is_settled(self, version: Any) -> bool:
+    def is_settled(self, version: object) -> bool:
         return is_settled(version, self._clock)
 
 
-def is_settled(time: Any, clock: float) -> bool:
+def is_settled(time: object, clock: float) -> bool:
     """Return whether a row's time tells its version. Both in milliseconds since 1970."""
     return isinstance(time, int) and _PLAUSIBLE_MS < time < clock - SETTLED_MS
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
@@ -141,7 +143,7 @@ class ContentRows:
         key: str = "id",
         session: str = "session_id",
         content: str | None = None,
-        of: Callable[[str], tuple[str, list[Any]]] | None = None,
+        of: Callable[[str], tuple[str, list[object]]] | None = None,
         among: str = "TRUE",
     ) -> None:
         self.name = name
@@ -180,10 +182,10 @@ class ContentRows:
             summed.add(place, _version(place, content))
         yield from sums.values()
 
-    def is_settled(self, version: Any) -> bool:
+    def is_settled(self, version: object) -> bool:
         del version
         return True
 
 
-def _version(place: int, content: list[Any]) -> int:
+def _version(place: int, content: list[object]) -> int:
     return int.from_bytes(digest_of([place, *content]), "big") & _MASK

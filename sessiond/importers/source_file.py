@@ -35,7 +35,7 @@ def written_at(path: str) -> str | None:
         return None
 
 
-def path_of(uri: Any) -> str | None:
+def path_of(uri: object) -> str | None:
     """The path that a `file:` URI, or a plain path, names."""
     if not isinstance(uri, str) or not uri:
         return None
@@ -61,24 +61,24 @@ def without(record: JsonObject, *used: str) -> JsonObject:
     return rest
 
 
-def parent_of(tool: str, source_id: Any) -> JsonObject | None:
+def parent_of(tool: str, source_id: object) -> JsonObject | None:
     """The `parent` of a session, from the id that the tool's record gives; None if it gives none."""
     if not isinstance(source_id, str) or not source_id:
         return None
     return {"sessionId": suggest_id(tool, source_id), "seq": None}
 
 
-def listed(value: Any) -> list[Any]:
+def listed(value: object) -> list[Any]:
     """A value that should be a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
-def mapped(value: Any) -> JsonObject:
+def mapped(value: object) -> JsonObject:
     """A value that should be an object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
-def word(value: Any) -> str:
+def word(value: object) -> str:
     """A value that should be a text, such as a kind; an empty one for anything else."""
     return value if isinstance(value, str) else ""
 

@@ -23,7 +23,7 @@ import msgspec
 from sessiond.importers.blocks import parts_of, simple, tool_call
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _RANK = {"thinking": 0, "content": 1, "call": 2}
 
@@ -35,7 +35,7 @@ class _Said(msgspec.Struct):
     thoughts: list[str] = []
     calls: list[JsonObject] = []
     order: list[str] = []
-    metadata: JsonObject = {}
+    metadata: WireObject = {}
 
 
 class _Result(msgspec.Struct):
@@ -43,7 +43,7 @@ class _Result(msgspec.Struct):
 
     call_id: str
     content: str | list[Any]
-    metadata: JsonObject
+    metadata: WireObject
 
 
 _Part: TypeAlias = _Said | _Result
@@ -58,7 +58,7 @@ class Turn:
         """
         self.role = role
         self._one_step = one_step
-        self.metadata: JsonObject = dict(metadata or {})
+        self.metadata: WireObject = dict(metadata or {})
         """Of the first message."""
         self._parts: list[_Part] = []
 
@@ -66,32 +66,34 @@ class Turn:
     def is_empty(self) -> bool:
         return not self._parts
 
-    def say(self, text: Any, **rest: Any) -> None:
+    def say(self, text: object, **rest: object) -> None:
         """A text; nothing if it is empty. `rest`: other fields of its block."""
         if isinstance(text, str) and text:
             self.add({"type": "text", "text": text, **rest})
 
-    def add(self, block: Any) -> None:
+    def add(self, block: object) -> None:
         """A block of content that is kept as it is."""
         self._said("content").blocks.append(block)
 
-    def think(self, text: Any) -> None:
+    def think(self, text: object) -> None:
         """Thinking; nothing if it is empty."""
         if isinstance(text, str) and text:
             self._said("thinking").thoughts.append(text)
 
-    def call(self, call_id: Any, name: Any, arguments: Any, /, **rest: Any) -> None:
+    def call(self, call_id: object, name: object, arguments: object, /, **rest: object) -> None:
         """A call. `rest`: other fields of the tool's record, which are kept in the call unless they are None or it has them."""
         call = tool_call(call_id, name, arguments)
         more = {key: value for key, value in rest.items() if value is not None and key not in call}
         self._said("call").calls.append(call | more)
 
-    def result(self, call_id: Any, content: Any, metadata: JsonObject | None = None, *, error: bool = False) -> None:
+    def result(
+        self, call_id: object, content: object, metadata: JsonObject | None = None, *, error: bool = False
+    ) -> None:
         """The result of a call: a text, a list of blocks, or any other value, which is kept as its JSON."""
         marks = {**(metadata or {}), **({"isError": True} if error else {})}
         self._parts.append(_Result("" if call_id is None else str(call_id), parts_of(content).content, marks))
 
-    def take(self, content: Any) -> None:
+    def take(self, content: object) -> None:
         """A content as the vendors' APIs have it: a text, or a list of text, thinking, call, result and other blocks."""
         for block in content if isinstance(content, list) else [content]:
             if isinstance(block, str):
@@ -99,7 +101,7 @@ class Turn:
             elif block is not None:
                 self._take_block(block)
 
-    def _take_block(self, block: Any) -> None:
+    def _take_block(self, block: object) -> None:
         if isinstance(block, dict) and self._take_of_sdk(block):
             return
         parts = parts_of([block])
@@ -144,7 +146,7 @@ class Turn:
         return said
 
     def events(
-        self, draft: SessionDraft, *, line: int | None = None, id: Any = None, time: Any = None, **rest: Any
+        self, draft: SessionDraft, *, line: int | None = None, id: object = None, time: object = None, **rest: object
     ) -> Iterator[Event]:
         """The messages, one at least. `id` is the first one's; the others' are made from it. `rest`: fields of the first."""
         for nth, part in enumerate(self._parts or [_Said()]):
@@ -178,5 +180,5 @@ class Turn:
             )
 
 
-def _is_thinking(block: Any) -> bool:
+def _is_thinking(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking")

@@ -11,21 +11,21 @@ from typing import Any
 from sessiond.importers.record import digest_of
 from sessiond.importers.source_file import mapped, word
 from sessiond.model.token_usage import KEY, TokenUsage, amount, count
-from sessiond.model.values import JsonObject
+from sessiond.model.values import JsonObject, WireObject
 
 _OPENCODE_REQUEST = ("time", "providerID", "modelID", "tokens", "cost")
 
 
 def usage(
-    input: Any = 0,  # the shape's word
-    output: Any = 0,
+    input: object = 0,  # the shape's word
+    output: object = 0,
     *,
-    cache_read: Any = 0,
-    cache_write: Any = 0,
-    reasoning: Any = 0,
-    cost: Any = None,
-    model: Any = None,
-    request: Any = None,
+    cache_read: object = 0,
+    cache_write: object = 0,
+    reasoning: object = 0,
+    cost: object = None,
+    model: object = None,
+    request: object = None,
 ) -> JsonObject:
     """Counts that are in our shape already. Anything that is not a count is 0."""
     found = TokenUsage(
@@ -43,12 +43,12 @@ def usage(
     return {KEY: found.wire()}
 
 
-def apart(whole: Any, *parts: Any) -> int:
+def apart(whole: object, *parts: object) -> int:
     """The input without its cached parts, where a tool counts these in."""
     return max(count(whole) - sum(count(part) for part in parts), 0)
 
 
-def anthropic(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
+def anthropic(given: object, *, model: object = None, request: object = None) -> WireObject:
     """`usage` of Anthropic's Messages API: cached tokens are not in `input_tokens`."""
     found = mapped(given)
     return usage(
@@ -61,7 +61,7 @@ def anthropic(given: Any, *, model: Any = None, request: Any = None) -> JsonObje
     )
 
 
-def openai(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
+def openai(given: object, *, model: object = None, request: object = None) -> JsonObject:
     """`usage` of OpenAI's APIs, of the chat's or the responses' shape: cached tokens are in the input."""
     found = mapped(given)
     sent = found.get("input_tokens", found.get("prompt_tokens"))
@@ -81,7 +81,7 @@ def openai(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
     )
 
 
-def google(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
+def google(given: object, *, model: object = None, request: object = None) -> JsonObject:
     """`usageMetadata` of Google's API: cached tokens are in the prompt, and thoughts are apart from the candidates."""
     found = mapped(given)
     read, thoughts = found.get("cachedContentTokenCount"), count(found.get("thoughtsTokenCount"))
@@ -96,7 +96,7 @@ def google(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
     )
 
 
-def of_opencode(message: JsonObject, parts: Iterable[Any] = ()) -> JsonObject:
+def of_opencode(message: JsonObject, parts: Iterable[object] = ()) -> WireObject:
     """A message of opencode's or of a tool made from it, and its parts: thoughts are apart from the output."""
     given = mapped(message.get("tokens"))
     cache, thoughts = mapped(given.get("cache")), count(given.get("reasoning"))
@@ -112,7 +112,7 @@ def of_opencode(message: JsonObject, parts: Iterable[Any] = ()) -> JsonObject:
     )
 
 
-def request_of_opencode(message: JsonObject, parts: Iterable[Any]) -> Any:
+def request_of_opencode(message: JsonObject, parts: Iterable[Any]) -> object:
     """A fork has a copy of each message, under another id: all but its ids is the same. Times are in milliseconds."""
     if not mapped(message.get("time")).get("created"):
         return message.get("id")
@@ -120,7 +120,7 @@ def request_of_opencode(message: JsonObject, parts: Iterable[Any]) -> Any:
     return digest_of([*(message.get(key) for key in _OPENCODE_REQUEST), words]).hex()
 
 
-def of_camel(given: JsonObject, *, request: Any = None) -> JsonObject:
+def of_camel(given: JsonObject, *, request: object = None) -> JsonObject:
     """`inputTokens` and so on, with Anthropic's meaning: cached tokens are not in the input."""
     return usage(
         given.get("inputTokens"),

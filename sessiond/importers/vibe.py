@@ -98,10 +98,11 @@ class _Reader:
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         if not self._draft.started:
             yield start(self._draft, self._meta)
-        if not isinstance(record.get("role"), str):
+        role = record.get("role")
+        if not isinstance(role, str):
             yield SkippedLine(self._draft.path, line, "not a message: it needs a role")
             return
-        turn = Turn(record["role"], rest_of(record, *_USED))
+        turn = Turn(role, rest_of(record, *_USED))
         if record.get("injected") is True:
             turn.metadata["injected"] = True
         turn.think(record.get("reasoning_content"))

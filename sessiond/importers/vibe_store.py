@@ -88,7 +88,7 @@ def _apply(draft: SessionDraft, entries: _Entries, change: Any) -> None:
         draft.unknown(f"delta {op}")
 
 
-def _put(entries: _Entries, entry: Any) -> None:
+def _put(entries: _Entries, entry: object) -> None:
     if isinstance(entry, dict):
         entries[str(entry.get("id"))] = entry
 
@@ -118,7 +118,7 @@ def _take_effect(turn: Turn, entry: JsonObject) -> None:
     output = state.get("output")
     if isinstance(output, dict):
         shown = output.get("content") or output.get("structured_content") or state.get("outputText") or ""
-        more = {"state": rest} if (rest := rest_of(state, "output", "outputText", "display")) else {}
+        more: JsonObject = {"state": rest} if (rest := rest_of(state, "output", "outputText", "display")) else {}
         turn.result(call_id, shown, more, error=output.get("type") not in ("success", None))
     elif state:
         turn.metadata["state"] = rest_of(state, "display")

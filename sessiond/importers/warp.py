@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sessiond.importers import protobuf
 from sessiond.importers.alone import alone
@@ -139,7 +139,7 @@ def _turn(kind: int, message: Fields) -> Turn:
     return turn
 
 
-def _shown(values: list[Any]) -> Any:
+def _shown(values: list[object]) -> object:
     shown = [protobuf.plain(one) if isinstance(one, bytes) else one for one in values]
     return shown[0] if len(shown) == 1 else shown
 

@@ -5,7 +5,6 @@ version 0.3 messages with segments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.alone import alone
 from sessiond.importers.changed_rows import ChangedRows, changed_only, changed_rows
@@ -122,7 +121,7 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         yield Ignored(path, "Resume", resumed)
 
 
-def _message(draft: SessionDraft, message: Any, usage: JsonObject, model: Any) -> Iterator[Event]:
+def _message(draft: SessionDraft, message: object, usage: JsonObject, model: object) -> Iterator[Event]:
     if not isinstance(message, dict) or not message.keys() & _KINDS:
         draft.unknown(next(iter(message)) if isinstance(message, dict) and message else type(message).__name__)
     turn, message_id = turn_of(message)

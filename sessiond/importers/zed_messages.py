@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.importers.source_file import listed, mapped, rest_of, word
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -12,7 +10,7 @@ _OLD_USED = ("id", "role", "segments", "tool_uses", "tool_results", "context")
 _RESULT_USED = ("tool_use_id", "content", "is_error")
 
 
-def turn_of(message: Any, *, interleaved: bool = False) -> tuple[Turn, Any]:
+def turn_of(message: object, *, interleaved: bool = False) -> tuple[Turn, object]:
     """A message, and its id if it has one. `interleaved`: it is a whole answer, in which each result follows its call."""
     user = mapped(message).get("User")
     agent = mapped(message).get("Agent")
@@ -35,7 +33,7 @@ def turn_of(message: Any, *, interleaved: bool = False) -> tuple[Turn, Any]:
     return Turn("system", {"record": message}), None
 
 
-def _take(turn: Turn, content: Any) -> None:
+def _take(turn: Turn, content: object) -> None:
     for part in listed(content):
         kind, value = next(iter(part.items())) if isinstance(part, dict) and len(part) == 1 else (None, part)
         if kind == "Text":
@@ -49,7 +47,7 @@ def _take(turn: Turn, content: Any) -> None:
             turn.add({"type": kind.lower(), "value": value} if kind else part)
 
 
-def _take_results(turn: Turn, results: list[Any]) -> None:
+def _take_results(turn: Turn, results: list[object]) -> None:
     for one in results:
         if isinstance(one, dict):
             shown, rest = _shown(one.get("content")), rest_of(one, *_RESULT_USED)
@@ -59,7 +57,7 @@ def _take_results(turn: Turn, results: list[Any]) -> None:
             turn.result(one.get("tool_use_id"), shown, rest, error=one.get("is_error") is True)
 
 
-def _shown(content: Any) -> Any:
+def _shown(content: object) -> object:
     """A result's content: `{Text}`, or a list of such."""
     if isinstance(content, list):
         return [_shown(one) for one in content] if len(content) != 1 else _shown(content[0])
@@ -69,7 +67,7 @@ def _shown(content: Any) -> Any:
 
 def _older_turn(message: JsonObject) -> Turn:
     turn = Turn(str(message.get("role")), rest_of(message, *_OLD_USED))
-    for segment in message["segments"]:
+    for segment in listed(message["segments"]):
         thinking = isinstance(segment, dict) and segment.get("type") == "thinking"
         turn.take([{**rest_of(segment, "text"), "thinking": segment.get("text")}] if thinking else [segment])
     if turn.is_empty:

@@ -157,7 +157,7 @@ class _Member(io.RawIOBase):
         super().close()
 
 
-def _guarded(call: Any, *arguments: Any) -> Any:
+def _guarded(call: Any, *arguments: object) -> Any:
     try:
         return call(*arguments)
     except _FAULTS as error:

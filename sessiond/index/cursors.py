@@ -19,7 +19,7 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """For positions: integers that SQLite takes, even if the cursor was tampered with."""
 
 
-def request_digest(*parts: Any) -> str:
+def request_digest(*parts: object) -> str:
     """Equal for equal requests: a cursor only continues the request that it came from."""
     raw = msgspec.json.encode([str(part).encode("utf-8", "surrogatepass").hex() for part in parts])
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
@@ -30,7 +30,7 @@ def encode(instance: str, digest: str, position: msgspec.Struct) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
-def decode(cursor: Any, instance: str, digest: str, shape: type[_T]) -> _T:
+def decode(cursor: object, instance: str, digest: str, shape: type[_T]) -> _T:
     """The position that `encode` put in. InvalidParams if it is not a cursor, or belongs to another request or an index that
     is gone.
     """

@@ -78,14 +78,14 @@ class _Ready(msgspec.Struct):
     doc: int
     chunk: int
 
-    def doc_rows(self) -> list[tuple[Any, ...]]:
+    def doc_rows(self) -> list[tuple[object, ...]]:
         session, first, chunk = self.session, self.doc, self.chunk
         return [
             (first + i, session, MESSAGE, doc.seq, doc.at, role, chunk + doc.chunk, doc.start, doc.size)
             for i, (doc, role) in enumerate(zip(self.prepared.docs, self.roles, strict=True))
         ]
 
-    def chunk_rows(self) -> list[tuple[Any, ...]]:
+    def chunk_rows(self) -> list[tuple[object, ...]]:
         return _chunk_rows(self.prepared.chunks, self.chunk, self.doc)
 
     def usage_rows(self) -> list[tuple[Any, ...]]:
@@ -187,7 +187,7 @@ class DocumentTable:
         """Take a session's words from one shelf's zone to another's. `flush` must have been called since the last
         `put`.
         """
-        words: list[tuple[Any, ...]] = []
+        words: list[tuple[object, ...]] = []
         moved = [doc for kind in kinds for doc in self.of(session, kind)]
         if old > ARCHIVED >= new and moved:
             self.covered = min(self.covered, min(doc.chunk for doc in moved) - 1)
@@ -221,7 +221,7 @@ class DocumentTable:
             usage = [(p.id, p.doc.session, p.doc.at, *p.doc.usage) for p in pending if p.doc.usage is not None]
             rows = self._doc_rows(pending)
             words = [(p.id + zone(p.shelf, p.doc.kind), *columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
-            written: list[tuple[Any, ...]] = []
+            written: list[tuple[object, ...]] = []
             for part in ready:
                 rows.extend(part.doc_rows())
                 words.extend(part.word_rows())
@@ -253,9 +253,9 @@ class DocumentTable:
             ]
             self._insert("INSERT INTO usage VALUES ", rows, 11)
 
-    def _doc_rows(self, pending: list[_Pending]) -> list[tuple[Any, ...]]:
+    def _doc_rows(self, pending: list[_Pending]) -> list[tuple[object, ...]]:
         """The rows of documents; this also puts their texts into new chunks, whose documents have consecutive ids."""
-        rows: list[tuple[Any, ...]] = []
+        rows: list[tuple[object, ...]] = []
         packing = Packing()
         for i, item in enumerate(pending):
             doc = item.doc
@@ -265,7 +265,7 @@ class DocumentTable:
             place = (self.next_chunk + chunk, start, size)
             rows.append((item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, *place))
         packed = packing.end()
-        written: list[tuple[Any, ...]] = []
+        written: list[tuple[object, ...]] = []
         at = 0
         for one in packed:
             written.extend(_chunk_rows([one], self.next_chunk, pending[at].id))
@@ -302,7 +302,7 @@ class DocumentTable:
             "INSERT INTO fts (fts, rowid, body, tool, parts, tool_parts, thought, thought_parts) VALUES ", rows, 8
         )
 
-    def _insert(self, head: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
+    def _insert(self, head: str, rows: Sequence[tuple[object, ...]], width: int) -> None:
         at = 0
         for count in _ROWS:
             while len(rows) - at >= count:
@@ -311,9 +311,9 @@ class DocumentTable:
                 at += count
 
 
-def _chunk_rows(chunks: Iterable[PackedChunk], number: int, doc: int) -> list[tuple[Any, ...]]:
+def _chunk_rows(chunks: Iterable[PackedChunk], number: int, doc: int) -> list[tuple[object, ...]]:
     """Return the rows of chunks with consecutive numbers and documents, from these on."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for i, chunk in enumerate(chunks):
         rows.append((number + i, chunk.live, doc, chunk.starts, chunk.data))
         doc += chunk.live

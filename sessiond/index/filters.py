@@ -50,13 +50,13 @@ class CheckedFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self != CheckedFilter(archived=self.archived, deleted=self.deleted)
 
 
-def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> CheckedFilter:
+def parse_filter(raw: Mapping[str, object] | None, *, search: bool = False) -> CheckedFilter:
     """Raise InvalidParams, naming the field, for an unknown key or a value of the wrong type. Null counts as absent."""
     if raw is None:
         return CheckedFilter()
     if not isinstance(raw, Mapping):
         raise InvalidParams("filter: expected an object", field="filter")
-    fields: JsonObject = {}
+    fields: dict[str, Any] = {}
     for key, value in raw.items():
         read = _READERS.get(key) if search or key not in _SEARCH_ONLY else None
         if read is None:
@@ -66,7 +66,7 @@ def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Chec
     return CheckedFilter(**fields)
 
 
-def page_limit(limit: Any, default: int, most: int) -> int:
+def page_limit(limit: object, default: int, most: int) -> int:
     """Return how many items a page has. InvalidParams unless it is an integer above 0; a larger one is reduced to the maximum."""
     if limit is None:
         return default
@@ -85,11 +85,11 @@ class Conditions:
         self.all: list[str] = []
         self.params: JsonObject = {}
 
-    def add(self, sql: str, *values: Any) -> None:
+    def add(self, sql: str, *values: object) -> None:
         """`sql` has one `?` for each value."""
         self.all.append(self.bind(sql, *values))
 
-    def bind(self, sql: str, *values: Any) -> str:
+    def bind(self, sql: str, *values: object) -> str:
         """`sql` with its `?`s named, so that parts may be put together in any order."""
         pieces = sql.split("?")
         out = pieces[0]
@@ -180,25 +180,25 @@ def _of_folder(asked: str) -> tuple[str, *tuple[str, ...]]:
     return sql, bare or "/", bare + "/", key
 
 
-def _text(value: Any, field: str) -> str:
+def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise InvalidParams(f"{field}: expected a string", field=field)
     return value
 
 
-def _flag(value: Any, field: str) -> bool:
+def _flag(value: object, field: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidParams(f"{field}: expected true or false", field=field)
     return value
 
 
-def _tags(value: Any, field: str) -> tuple[str, ...]:
+def _tags(value: object, field: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(tag, str) for tag in value):
         raise InvalidParams(f"{field}: expected a list of strings", field=field)
     return tuple(dict.fromkeys(value))
 
 
-def _moment(value: Any, field: str) -> int:
+def _moment(value: object, field: str) -> int:
     try:
         return epoch_ms(_text(value, field))
     except (ValueError, OverflowError) as error:

@@ -91,7 +91,7 @@ class RegexSearch:
         self._processes.end_idle()
 
     async def _ask(
-        self, pattern: str, queries: list[Any], limit: int, shares: int, last: int, ticket: Ticket
+        self, pattern: str, queries: list[object], limit: int, shares: int, last: int, ticket: Ticket
     ) -> tuple[list[int], dict[int, Snippet]]:
         """All ids, and the snippets of the first `limit`. `last`: the newest chunk of all."""
         path = quote(os.fsencode(self._path))
@@ -127,7 +127,7 @@ def _prepare(db: sqlite3.Connection, wanted: CheckedFilter) -> tuple[str, int, l
     return facts["instance"], facts["next_chunk"] - 1, queries
 
 
-def _these(ids: list[int]) -> list[Any]:
+def _these(ids: list[int]) -> list[object]:
     sql = "SELECT id, chunk, start, size FROM doc WHERE id IN (SELECT value FROM json_each(:ids))"
     return [sql, "", {"ids": json.dumps(ids)}]
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import msgspec
 
@@ -91,7 +90,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 class RegexJob:
     """One request to several processes at once; call `run` on a separate thread, `kill` from any."""
 
-    def __init__(self, processes: Processes, request: Mapping[str, Any], shares: int, ticket: Ticket) -> None:
+    def __init__(self, processes: Processes, request: Mapping[str, object], shares: int, ticket: Ticket) -> None:
         self._processes = processes
         self._request = request
         self._shares = shares

@@ -69,7 +69,7 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def _answered(request: dict[str, Any]) -> dict[str, Any]:
+def _answered(request: dict[str, Any]) -> dict[str, object]:
     try:
         pattern = re.compile(request["pattern"])
     except re.error as error:
@@ -92,7 +92,7 @@ def _opened(path: str) -> sqlite3.Connection:
     return db
 
 
-def _search(db: sqlite3.Connection, request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]:
+def _search(db: sqlite3.Connection, request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, object]:
     queries = request["queries"]
     number, of = request["share"]
     share = _Share(db, number, of, request["last"])

@@ -20,7 +20,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os.path import dirname, join
-from typing import Any
 
 import msgspec
 
@@ -148,7 +147,7 @@ class SemanticSearch:
             cursor = cursors.encode(instance, digest, _Position(position.held or self._held.keep(order), end))
         return SearchPage(hits=hits, total=total, next_cursor=cursor, incomplete=behind)
 
-    async def _near(self, query: str, wheres: list[Any], ticket: Ticket) -> _Answer:
+    async def _near(self, query: str, wheres: list[object], ticket: Ticket) -> _Answer:
         text = wording(query)
         if not text or not wheres:
             return _Answer()
@@ -304,7 +303,7 @@ def fused(said: Sequence[int], meant: Sequence[tuple[int, float, int, int, int]]
 
 def _prepare(
     db: sqlite3.Connection, query: Query, wanted: CheckedFilter, *, first: bool
-) -> tuple[str, list[Any], list[int]]:
+) -> tuple[str, list[object], list[int]]:
     """The index's instance; for the first page also the documents that the worker may find, as SQL, and the hits of text search."""
     instance: str = db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
     if not first:

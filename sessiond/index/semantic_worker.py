@@ -216,7 +216,7 @@ class Worker:
                 vectors[number] = self._model.embed([text])
         return np.concatenate(vectors)
 
-    def search(self, request: dict[str, Any]) -> dict[str, Any]:
+    def search(self, request: dict[str, Any]) -> dict[str, object]:
         ends = time.monotonic() + _PATIENCE_S
         behind = True
         try:
@@ -239,7 +239,7 @@ class Worker:
     @staticmethod
     def _best(near: list[Any], wanted: dict[int, int]) -> dict[int, Any]:
         """Document -> its nearest passage, best first, for those that are wanted and have not changed since."""
-        best: dict[int, Any] = {}
+        best: dict[int, object] = {}
         for one in near:
             if one.cosine >= FLOOR and wanted.get(one.row.doc) == one.row.chunk and one.row.doc not in best:
                 best[one.row.doc] = one
@@ -308,7 +308,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not look like an answer
 
-    def answer(message: dict[str, Any]) -> None:
+    def answer(message: dict[str, object]) -> None:
         out.write(json.dumps(message) + "\n")
         out.flush()
 

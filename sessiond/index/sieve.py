@@ -140,7 +140,7 @@ def _literals(items: Iterable[tuple[Any, Any]], flags: int) -> frozenset[bytes] 
     return best if best is not None and min(map(len, best)) >= _SHORTEST_BYTES else None
 
 
-def _literals_of(kind: Any, value: Any, flags: int) -> frozenset[bytes] | None:
+def _literals_of(kind: object, value: Any, flags: int) -> frozenset[bytes] | None:
     if kind is op.SUBPATTERN:
         _, added, removed, items = value
         return _literals(items, _combined(flags, added, removed))
@@ -174,11 +174,11 @@ def _combined(flags: int, added: int, removed: int) -> int:
 # For RE2
 
 
-def _sequence(items: Iterable[tuple[Any, Any]], flags: int) -> str:
+def _sequence(items: Iterable[tuple[object, object]], flags: int) -> str:
     return "".join(_item(kind, value, flags) for kind, value in items)
 
 
-def _whole(items: Sequence[tuple[Any, Any]], flags: int) -> str:
+def _whole(items: Sequence[tuple[object, Any]], flags: int) -> str:
     """Return a whole pattern. If it ends with a word, what follows in its document is not of that word; a packed text is followed by a byte
     that is not a letter.
     """
@@ -197,11 +197,11 @@ def _in_words(code: int) -> bool:
     return code < 0x80 and chr(code).isalnum()
 
 
-def _alternative(items: Iterable[tuple[Any, Any]], flags: int) -> str:
+def _alternative(items: Iterable[tuple[object, object]], flags: int) -> str:
     return f"(?:{_sequence(items, flags)})"
 
 
-def _item(kind: Any, value: Any, flags: int) -> str:
+def _item(kind: object, value: Any, flags: int) -> str:
     if kind is op.LITERAL:
         return _class(_character(value, flags))
     if kind is op.NOT_LITERAL:
@@ -237,7 +237,7 @@ def _character(code: int, flags: int) -> Ranges:
     return _any_case([(code, code)])
 
 
-def _set(items: Sequence[tuple[Any, Any]], flags: int) -> Ranges:
+def _set(items: Sequence[tuple[object, Any]], flags: int) -> Ranges:
     found: Ranges = []
     negated = False
     for kind, value in items:

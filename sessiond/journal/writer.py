@@ -291,7 +291,7 @@ class JournalWriter:
     def _hand_over(self, entry: RecordEntry, on_durable: OnDurable | None = None) -> asyncio.Future[Any]:
         if wrong := check_entry(entry):
             raise ValueError(wrong)
-        future: EagerFuture[Any] = EagerFuture()
+        future: EagerFuture[object] = EagerFuture()
         if self._closed:
             _fail(future, ReadOnly("the journal is closed", reason="closed"))
         else:

@@ -28,7 +28,7 @@ class Memory:
         return ScopeGate(self.client, self.scope)
 
 
-def blanked(redactor: Redactor | None, value: Any) -> Any:
+def blanked(redactor: Redactor | None, value: object) -> Any:
     return value if redactor is None else redactor.value(value)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from sessiond.exporters import turns
@@ -35,7 +33,7 @@ def body_of(message: Message, *, thinking: bool) -> str:
     return "\n".join(filter(None, parts))
 
 
-def shown(wire: dict[str, Any], body: str, offset: int = 0, most: int | None = None) -> ShownMessage:
+def shown(wire: dict[str, object], body: str, offset: int = 0, most: int | None = None) -> ShownMessage:
     """A message of the wire with `most` code points of its body from `offset` on."""
     message = Message.from_wire(wire)
     offset = min(offset, len(body))
@@ -70,7 +68,7 @@ def cost_of(one: ShownMessage) -> int:
     return max(tokens_of(lines_of(one)) + 1, -(-len(msgspec.json.encode(one)) // BYTES_PER_TOKEN) + 1)
 
 
-def cut_to(wire: dict[str, Any], body: str, offset: int, tokens: int) -> ShownMessage:
+def cut_to(wire: dict[str, object], body: str, offset: int, tokens: int) -> ShownMessage:
     """Return as much of a message from `offset` on as fits, at least one character."""
     low, high = 1, max(1, min(len(body) - offset, tokens * BYTES_PER_TOKEN))
     while low < high:
@@ -82,5 +80,5 @@ def cut_to(wire: dict[str, Any], body: str, offset: int, tokens: int) -> ShownMe
     return shown(wire, body, offset, low)
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return turns.readable(msgspec.json.encode(value).decode())

@@ -107,7 +107,7 @@ class _Window:
     def _full(self) -> bool:
         return bool(self.messages) and not self.messages[-1].complete
 
-    def _add(self, wire: dict[str, Any], *, older: bool, offset: int = 0) -> bool:
+    def _add(self, wire: dict[str, object], *, older: bool, offset: int = 0) -> bool:
         """False if it does not fit. The first one is cut so that it does."""
         body = body_of(Message.from_wire(wire), thinking=self._call.thinking)
         one = shown(wire, body, offset)
@@ -121,7 +121,7 @@ class _Window:
         self.messages.insert(0, one) if older else self.messages.append(one)
         return True
 
-    async def _backwards(self, before: int | None) -> AsyncIterator[dict[str, Any]]:
+    async def _backwards(self, before: int | None) -> AsyncIterator[dict[str, object]]:
         more = True
         while more:
             which = {"last": _PAGE} if before is None else {"before": before, "limit": _PAGE}
@@ -142,7 +142,7 @@ class _Window:
 
     async def _page(self, **which: int) -> tuple[list[dict[str, Any]], bool]:
         page = (await self._client.answer(requests.read(self._id, **which))).plain
-        wires: list[dict[str, Any]] = page["messages"]
+        wires: list[dict[str, object]] = page["messages"]
         return [clean(self._redactor, wire) for wire in wires], page["hasMore"] and bool(wires)
 
     async def notes(self) -> list[ReadNote]:
@@ -162,15 +162,15 @@ class _Window:
         return found
 
 
-def clean(redactor: Redactor | None, wire: dict[str, Any]) -> dict[str, Any]:
+def clean(redactor: Redactor | None, wire: dict[str, object]) -> dict[str, object]:
     """A message with private data blanked, as exports blank it: ids, roles and times remain."""
     if redactor is None:
         return wire
     redactor.learn(wire)
-    kept: dict[str, Any] = {
+    kept: dict[str, object] = {
         key: wire[key] for key in ("id", "seq", "role", "timestamp", "status", "toolCallId", "cut") if key in wire
     }
-    blank: dict[str, Any] = redactor.value(wire)
+    blank: dict[str, object] = redactor.value(wire)
     return {**blank, **kept}
 
 

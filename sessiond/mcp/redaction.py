@@ -29,7 +29,7 @@ class Blanks:
         self._learned: OrderedDict[str, tuple[int, Redactor]] = OrderedDict()
         self._common = Redactor(_users())
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """A JSON value that belongs to no session that was read, such as an error."""
         return self._common.value(value) if self.on else value
 
@@ -54,7 +54,7 @@ class Blanks:
         return redactor
 
 
-def strings_of(value: Any) -> str:
+def strings_of(value: object) -> str:
     """All strings in a JSON value, keys left out, each on lines of its own."""
     if isinstance(value, str):
         return value

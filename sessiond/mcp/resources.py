@@ -86,8 +86,8 @@ async def markdown(memory: Memory, uri: str) -> str:
 def _rendered(
     info: SessionInfo,
     parent: str | None,
-    wires: list[dict[str, Any]],
-    notes: list[dict[str, Any]],
+    wires: list[dict[str, object]],
+    notes: list[dict[str, object]],
     redactor: Redactor | None,
 ) -> Iterator[str]:
     plain = {key: value for key, value in msgspec.to_builtins(info).items() if key in _FIELDS}
@@ -100,7 +100,7 @@ def _rendered(
 
 async def _newest(
     memory: Memory, session_id: str, before: int | None, redactor: Redactor | None
-) -> tuple[list[dict[str, Any]], int | None]:
+) -> tuple[list[dict[str, object]], int | None]:
     """The newest messages that fit, oldest first, and where older ones begin."""
     found: list[dict[str, Any]] = []
     left = MARKDOWN_CHARS
@@ -123,7 +123,7 @@ async def _newest(
     return found, None
 
 
-def _cut(wire: dict[str, Any], message: Message, chars: int) -> dict[str, Any]:
+def _cut(wire: dict[str, object], message: Message, chars: int) -> dict[str, object]:
     """Only the beginning of a message that is larger than everything that may be shown."""
     text = body_of(message, thinking=False)
     hint = f"\n[the first {chars} of {len(text)} characters; for the rest call the tool read with around={wire['seq']}]"
@@ -131,13 +131,13 @@ def _cut(wire: dict[str, Any], message: Message, chars: int) -> dict[str, Any]:
     return {**kept, "content": text[:chars] + hint}
 
 
-async def _notes(memory: Memory, session_id: str, redactor: Redactor | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+async def _notes(memory: Memory, session_id: str, redactor: Redactor | None) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
     left = _NOTE_CHARS
     for note in reversed(await memory.client.session(session_id).notes()):
         left -= len(note.heading) + len(note.content)
         if left < 0:
             break
-        wire: dict[str, Any] = msgspec.to_builtins(note)
+        wire: dict[str, object] = msgspec.to_builtins(note)
         found.insert(0, {**blanked(redactor, wire), "id": note.id, "timestamp": note.timestamp})
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -114,7 +114,7 @@ class _Sieve:
             return None
         return around(text, text.find(matched[0]) if matched else 0)
 
-    async def _source(self, hit: types.Hit, info: SessionInfo) -> Any:
+    async def _source(self, hit: types.Hit, info: SessionInfo) -> object:
         if hit.seq is None:
             return info.name
         try:

@@ -54,7 +54,7 @@ class Handlers:
         self._listen = ListenHandler(self._bus, max_subscriptions=MAX_WATCHED)
         self._watches = Watches(memory)
 
-    def server(self) -> Server[Any]:
+    def server(self) -> Server[object]:
         return Server(
             "sessiond", version=sessiond.__version__, title="Earlier conversations", instructions=INSTRUCTIONS,
             on_list_tools=self.list_tools, on_call_tool=self.call_tool, on_list_resources=self.list_resources,

@@ -220,11 +220,11 @@ class TagOutput(Given, frozen=True, kw_only=True):
     tags: list[str]
 
 
-def schema_of(shape: type[msgspec.Struct]) -> dict[str, Any]:
+def schema_of(shape: type[msgspec.Struct]) -> dict[str, object]:
     """The JSON schema of a struct, an object at its root."""
     made = msgspec.json.schema(shape)
     defs: dict[str, Any] = made["$defs"]
-    root: dict[str, Any] = defs.pop(shape.__name__)
+    root: dict[str, object] = defs.pop(shape.__name__)
     root.pop("description", None)
     return {**root, "$defs": defs} if defs else root
 

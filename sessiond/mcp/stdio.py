@@ -13,7 +13,6 @@ import select
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import mcp_types
@@ -43,7 +42,7 @@ class Pipes:
         os.dup2(nothing, 0)
         os.close(nothing)
         os.dup2(2, 1)
-        self._open: set[Any] = set()
+        self._open: set[object] = set()
         """Ids of requests that have no response."""
         self._fewer = asyncio.Event()
 
@@ -103,7 +102,7 @@ class Pipes:
         if isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
             self._closed(message.id)
 
-    def _closed(self, number: Any) -> None:
+    def _closed(self, number: object) -> None:
         if isinstance(number, str | int):
             self._open.discard(number)
         self._fewer.set()

@@ -81,7 +81,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     structured: Any = None
 
 
-async def run(memory: Memory, tool: ToolDefinition, arguments: dict[str, Any]) -> ToolOutcome:
+async def run(memory: Memory, tool: ToolDefinition, arguments: dict[str, object]) -> ToolOutcome:
     """Run a tool and return what it says: a result, or an error that says what to do next."""
     try:
         call = msgspec.convert(arguments, tool.takes)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sessiond.model.message import Message, Note
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import Json, JsonObject, WireObject
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, gc=False):
@@ -23,13 +23,13 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_
 class Created(_Change, frozen=True, kw_only=True, tag="created"):
     """The session begins (seq 0 unless it continues an older one). `info` holds SessionInfo's own fields, wire names."""
 
-    info: JsonObject
+    info: WireObject
 
 
 class Appended(_Change, frozen=True, kw_only=True, tag="appended"):
     """Messages with consecutive seqs, the last of which is `seq`."""
 
-    messages: list[JsonObject]
+    messages: list[WireObject]
     """Wire form, so that the journal decodes without a hook; `Session.apply` turns them into Messages."""
 
     @classmethod
@@ -57,11 +57,11 @@ class Finished(_Change, frozen=True, kw_only=True, tag="finished"):
 class Updated(_Change, frozen=True, kw_only=True, tag="updated"):
     """`fields`: any of name, model, tags, archived, summary, metadata, cwd, parent; each replaces the old value."""
 
-    fields: JsonObject
+    fields: WireObject
 
 
 class Noted(_Change, frozen=True, kw_only=True, tag="note"):
-    note: JsonObject
+    note: WireObject
 
     @classmethod
     def of(cls, note: Note) -> Noted:

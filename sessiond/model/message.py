@@ -30,7 +30,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     seq: int
     role: str
-    content: str | list[Json]
+    content: str | list[Any]
     timestamp: str
     status: str | None = None
     rest: Mapping[str, Json] = _NO_REST
@@ -51,7 +51,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return head
 
     @classmethod
-    def from_wire(cls, wire: Mapping[str, Json], seq: int | None = None) -> Message:
+    def from_wire(cls, wire: Mapping[str, Any], seq: int | None = None) -> Message:
         """The inverse of `wire()`, for values that were already checked (a journal, a file of ours). `seq`: for a message that
         has none yet. Raises KeyError.
         """
@@ -114,7 +114,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
         }
 
     @classmethod
-    def from_wire(cls, wire: Mapping[str, Json]) -> Note:
+    def from_wire(cls, wire: Mapping[str, Any]) -> Note:
         needed = {key: wire[key] for key in ("id", "seq", "heading", "content", "timestamp")}
         return cls(**needed, thread=wire.get("thread"), tick=wire.get("tick"))
 
@@ -123,7 +123,7 @@ _PLAIN = frozenset({"id", "role", "content"})
 _OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
 
 
-def is_plain(wire: Any) -> bool:
+def is_plain(wire: object) -> bool:
     """Return whether a client's message is like nearly all: text with a role, and perhaps an id. Then it is valid."""
     return (
         type(wire) is dict
@@ -135,7 +135,7 @@ def is_plain(wire: Any) -> bool:
     )
 
 
-def check_message(wire: Any, where: str) -> None:
+def check_message(wire: object, where: str) -> None:
     """Raise InvalidParams, naming the field, unless `wire` is a Message that a client may append (id, timestamp
     optional).
     """
@@ -162,7 +162,7 @@ def check_message(wire: Any, where: str) -> None:
     check_tool_calls(wire.get("toolCalls"), where)
 
 
-def _check_timestamp(wire: Mapping[str, Json], where: str) -> None:
+def _check_timestamp(wire: Mapping[str, Any], where: str) -> None:
     if wire.get("timestamp") is None:
         return
     try:
@@ -174,7 +174,7 @@ def _check_timestamp(wire: Mapping[str, Json], where: str) -> None:
         ) from error
 
 
-def check_tool_calls(calls: Any, where: str) -> None:
+def check_tool_calls(calls: object, where: str) -> None:
     """Raise InvalidParams unless `calls` is None or a list of `{id, name, arguments: object|string}`."""
     if calls is None:
         return
@@ -191,7 +191,7 @@ def check_tool_calls(calls: Any, where: str) -> None:
             raise InvalidParams(f"{field}.arguments: expected an object or a string", field=f"{field}.arguments")
 
 
-def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now: str) -> dict[str, Json]:
+def wire_from_client(wire: Mapping[str, Any], *, message_id: str, seq: int, now: str) -> dict[str, Json]:
     """A checked client message with the daemon's additions: id and time if missing, and its seq. In wire form, for
     `Message.from_wire`.
     """
@@ -210,7 +210,7 @@ def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now
     return head | {key: value for key, value in wire.items() if key not in _HEAD}
 
 
-def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None = None) -> bool:
+def repeats(sent: Mapping[str, Any], kept: Message, appended_text: str | None = None) -> bool:
     """Return whether a client's message is a retry of a stored one: only what the client sent is compared.
 
     `appended_text` is the text of the append if the stored message was streamed and has grown or was finished since.

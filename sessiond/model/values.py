@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sessiond.errors import InvalidParams
 from sessiond.limits import INT64_MIN, MAX_JSON_DEPTH, UINT64_MAX
@@ -21,10 +21,17 @@ _LOOSE = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Json = Any
-"""None, bool, int (64 bits), finite float, str without lone surrogates, list[Json], dict[str, Json]."""
-JsonObject: TypeAlias = dict[str, Any]
-"""An object with arbitrary keys of other programs."""
+if TYPE_CHECKING:
+    Json: TypeAlias = object
+    JsonObject: TypeAlias = dict[str, object]
+else:  # msgspec reads the annotations of structs when the program runs, and it need not check these values
+    Json = Any
+    JsonObject = dict[str, Any]
+"""`Json`: None, bool, int (64 bits), finite float, str without lone surrogates, list[Json], dict[str, Json]. `JsonObject`: an object
+with arbitrary keys of other programs. mypy lets nobody use a value of it before somebody has looked.
+"""
+WireObject: TypeAlias = dict[str, Any]
+"""An object of the protocol or of the journal, such as a message, whose values have been checked."""
 
 
 def is_session_id(text: str) -> bool:
@@ -131,12 +138,12 @@ def is_derived_id(text: str) -> bool:
     return len(text) == 22 and text.startswith("m-")
 
 
-def check_json(value: Json, where: str, depth: int = 0) -> None:
+def check_json(value: object, where: str, depth: int = 0) -> None:
     """Raise InvalidParams if `value` cannot be stored: depth, surrogates, non-finite floats, integers over 64 bits.
 
     Iterative, so that hostile depth does not use the stack. `where` names the field in the message.
     """
-    stack: list[tuple[Any, int]] = [(value, depth)]
+    stack: list[tuple[object, int]] = [(value, depth)]
     while stack:
         item, level = stack.pop()
         if isinstance(item, str):
@@ -170,7 +177,7 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def same_json(a: Json, b: Json) -> bool:
+def same_json(a: Any, b: Any) -> bool:
     """Equality of JSON values; unlike Python's `==`, true is not 1 and 1 is not 1.0."""
     if type(a) is not type(b):
         return False

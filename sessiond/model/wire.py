@@ -7,7 +7,6 @@ The id by which a client names a session keeps every byte (`formats/names.py`).
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -20,7 +19,7 @@ def writable(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """Encode a value as JSON. Raises the encoder's error if it is not JSON, but never because of a text in it."""
     try:
         return _encode(value)
@@ -28,7 +27,7 @@ def encode(value: Any) -> bytes:
         return _encode(_writable(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
 
 
-def _writable(value: Any) -> Any:
+def _writable(value: object) -> object:
     match value:
         case str():
             return writable(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from typing import Any
 
 from sessiond.exporters.conversation import ExportedTurn, result_of
 from sessiond.importers.came_from import PARENT
@@ -92,7 +93,7 @@ class _Records:
                 result["is_error"] = True
             self._add("user", turn, {"role": "user", "content": [result]})
 
-    def _add(self, kind: str, turn: ExportedTurn, message: JsonObject) -> None:
+    def _add(self, kind: str, turn: ExportedTurn, message: dict[str, Any]) -> None:
         own = str(uuid.uuid4())
         place = {"parentUuid": self._last, "type": kind, "message": message, "uuid": own, "timestamp": turn.timestamp}
         self.all.append({**self._common, **place})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -51,7 +52,7 @@ class CodexTarget(FileTarget):
         return Written(session_id, path), lines(records)
 
 
-def _record(time: str, kind: str, payload: JsonObject) -> JsonObject:
+def _record(time: str, kind: str, payload: dict[str, Any]) -> JsonObject:
     return {"timestamp": time, "type": kind, "payload": payload}
 
 

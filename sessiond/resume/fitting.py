@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 from sessiond.exporters.conversation import ExportedCall, ExportedConversation, ExportedTurn, result_of, text_block
 from sessiond.importers.jsontext import fit
@@ -75,7 +76,7 @@ def _pictures_apart(call: ExportedCall, target: Target, lost: dict[str, int]) ->
     return shown
 
 
-def _picture(block: JsonObject, role: str, target: Target, lost: dict[str, int]) -> JsonObject:
+def _picture(block: dict[str, Any], role: str, target: Target, lost: dict[str, int]) -> JsonObject:
     """The block, or a text in place of a picture that the target cannot hold."""
     if block["type"] != "image":
         return block
@@ -91,7 +92,7 @@ def _picture(block: JsonObject, role: str, target: Target, lost: dict[str, int])
     return text_block(_NO_PICTURE)
 
 
-def _models_take(source: JsonObject) -> bool:
+def _models_take(source: dict[str, Any]) -> bool:
     """Return whether all APIs accept such a picture. One that they refuse would make every later prompt fail."""
     if source["media_type"] not in _TAKEN:
         return False

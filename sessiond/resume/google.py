@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sessiond.exporters.conversation import ExportedCall, result_of
 from sessiond.model.values import JsonObject
 from sessiond.resume.target import pictures_of, text_of
 
 
-def part(block: JsonObject) -> JsonObject:
+def part(block: JsonObject) -> dict[str, Any]:
     if block["type"] == "text":
         return {"text": block["text"]}
     return inline(block)
 
 
-def inline(block: JsonObject) -> JsonObject:
+def inline(block: dict[str, Any]) -> JsonObject:
     source = block["source"]
     return {"inlineData": {"mimeType": source.get("media_type", "image/png"), "data": source.get("data", "")}}
 

@@ -144,11 +144,11 @@ def _turn(turn: ExportedTurn) -> list[JsonObject]:
     return [*found, {"role": "tool", "parts": results}] if results else found
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _insert_message(connection: sqlite3.Connection, message: JsonObject, parent: str | None) -> str:
+def _insert_message(connection: sqlite3.Connection, message: dict[str, Any], parent: str | None) -> str:
     """The message's hash. One that is there already, with all before it, is left as it is."""
     canonical = _canonical({"parent": parent, "message": message}).encode()
     own = "b2:" + hashlib.blake2b(canonical, digest_size=16).hexdigest()

@@ -8,7 +8,7 @@ import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -164,7 +164,7 @@ class Document:
     def _message(self, turn: ExportedTurn) -> JsonObject:
         own = self._ids.next("msg")
         self._time = max(self._time + 1, milliseconds(turn.timestamp))  # opencode orders by time
-        head: JsonObject = {"id": own, "sessionID": self.id, "role": turn.role, "time": {"created": self._time}}
+        head: dict[str, Any] = {"id": own, "sessionID": self.id, "role": turn.role, "time": {"created": self._time}}
         parts = [self._part(own, _content(block)) for block in turn.blocks]
         if turn.role == "user":
             self._user = own
@@ -181,7 +181,7 @@ class Document:
         return {"id": self._ids.next("prt"), "sessionID": self.id, "messageID": message, **content}
 
 
-def _content(block: JsonObject) -> JsonObject:
+def _content(block: dict[str, Any]) -> JsonObject:
     if block["type"] == "text":
         return {"type": "text", "text": block["text"]}
     media_type = block["source"].get("media_type", "image/png")

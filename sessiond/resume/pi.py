@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
+from typing import Any
 
 import msgspec
 
@@ -101,7 +102,7 @@ def _result(call: ExportedCall) -> JsonObject:
     }  # fmt: skip
 
 
-def _content(block: JsonObject) -> JsonObject:
+def _content(block: dict[str, Any]) -> JsonObject:
     if block["type"] == "text":
         return msgspec.to_builtins(block)  # type: ignore[no-any-return]
     source = block["source"]

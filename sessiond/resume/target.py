@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -140,7 +141,7 @@ def check_size(size: int) -> None:
 # Parts of files
 
 
-def lines(records: list[JsonObject]) -> bytes:
+def lines(records: list[dict[str, Any]]) -> bytes:
     """Records as JSON Lines."""
     encode = msgspec.json.Encoder().encode
     return b"".join(encode(one) + b"\n" for one in records)
@@ -168,7 +169,7 @@ def dashed(path: str) -> str:
     return "".join(one if one.isascii() and one.isalnum() else "-" for one in javascript_units(path))
 
 
-def text_of(blocks: list[JsonObject]) -> str:
+def text_of(blocks: list[dict[str, Any]]) -> str:
     """The texts of a result, which `fitting` made one."""
     return "\n".join(one["text"] for one in blocks if one["type"] == "text")
 

@@ -21,7 +21,7 @@ import msgspec
 
 import sessiond.rpc.handlers  # noqa: F401 - fills the registry
 from sessiond.limits import Limits
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import Json, JsonObject, WireObject
 from sessiond.rpc.errors import ANY_METHOD_ERRORS, CODES, MEANINGS
 from sessiond.rpc.lifecycle import command_of
 from sessiond.rpc.methods import METHODS, Method, Order
@@ -274,7 +274,7 @@ def _cell(text: str) -> str:
 # OpenRPC
 
 
-def _openrpc_method(method: Method[Wire, Wire], schemas: JsonObject) -> JsonObject:
+def _openrpc_method(method: Method[Wire, Wire], schemas: WireObject) -> JsonObject:
     properties = schemas[method.params.__name__].get("properties", {})
     return {
         "name": method.name,
@@ -292,7 +292,7 @@ def _openrpc_method(method: Method[Wire, Wire], schemas: JsonObject) -> JsonObje
     }
 
 
-def _describe(schema: JsonObject, kind: type[msgspec.Struct]) -> None:
+def _describe(schema: WireObject, kind: type[msgspec.Struct]) -> None:
     schema["description"] = _doc(kind)
     docs = field_docs(kind)
     for field in msgspec.structs.fields(kind):

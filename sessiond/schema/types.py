@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from sessiond.model.message import Note
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import Json, JsonObject, WireObject
 from sessiond.store.port import FileWarning
 
 __all__ = ["FileWarning", "Json", "JsonObject", "Note"]  # declared where they are made, and on the wire as they are
@@ -203,9 +203,9 @@ class Change(Wire, omit_defaults=True):
 SentMessage = Annotated[JsonObject, Meta(title="NewMessage")]
 """Decoded as it came, so that no key is lost; the service checks it."""
 SentToolCall = Annotated[JsonObject, Meta(title="ToolCall")]
-ShownMessage = Annotated[JsonObject, Meta(title="Message")]
+ShownMessage = Annotated[WireObject, Meta(title="Message")]
 """A `Message` with every key that its client gave it."""
-ShownChange = Annotated[JsonObject, Meta(title="Change")]
+ShownChange = Annotated[WireObject, Meta(title="Change")]
 PLAIN_OBJECTS: dict[str, type[Wire]] = {
     "NewMessage": NewMessage,
     "ToolCall": ToolCall,

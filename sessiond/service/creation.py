@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sessiond.errors import InvalidParams
 from sessiond.model.changes import Appended, Change, Created
 from sessiond.model.message import wire_from_client
 from sessiond.model.session import Session
-from sessiond.model.values import Json, join_wire_id, split_wire_id
+from sessiond.model.values import Json, WireObject, join_wire_id, split_wire_id
 from sessiond.schema.types import Parent
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
@@ -36,8 +36,8 @@ def belonging(parent: Parent | None) -> dict[str, Json]:
 async def begin(
     open_sessions: OpenSessions,
     one: OpenSession,
-    fields: dict[str, Json],
-    messages: Sequence[Mapping[str, Json]],
+    fields: WireObject,
+    messages: Sequence[WireObject],
     peer: Peer | None,
 ) -> None:
     """A new session, durable and announced when this returns. AlreadyExists."""
@@ -54,7 +54,7 @@ async def begin(
     open_sessions.changed(one, changes)
 
 
-def _first_changes(session: Session, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]) -> list[Change]:
+def _first_changes(session: Session, fields: WireObject, messages: Sequence[WireObject]) -> list[Change]:
     at = session.created_at
     changes: list[Change] = [Created(seq=0, at=at, info={"createdAt": at, **fields})]
     made = []

@@ -12,7 +12,7 @@ from sessiond.errors import InvalidParams, Unavailable
 from sessiond.index.values import Hit, IndexedInfo, ListQuery, SearchQuery, SessionPage, UsageQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
-from sessiond.model.values import Json, join_wire_id, strict_timestamp, tool_of
+from sessiond.model.values import Json, WireObject, join_wire_id, strict_timestamp, tool_of
 from sessiond.model.wire import encode
 from sessiond.schema.sessions import ChangedSession, ListChangedResult, ListResult, SearchResult, UsageResult
 from sessiond.schema.types import Parent, SessionInfo
@@ -188,7 +188,7 @@ class Finder:
         shown = presentation.shown_info(info, store=info.store, format=info.format, path=info.path, dirty=dirty)
         return self._open_sessions.activities.shown(presentation.info(shown, self._most), {})
 
-    async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]) -> ListResult:
+    async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: WireObject) -> ListResult:
         found: list[tuple[Store, Trashed]] = []
         for store in list(self._stores.values()):
             if wanted.get("store") in (None, store.name):
@@ -200,9 +200,7 @@ class Finder:
         page = [presentation.info(_in_trash(store, one), self._most) for store, one in found[start : start + limit]]
         return self._page(page, start, len(found))
 
-    async def _active(
-        self, state: str, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]
-    ) -> ListResult:
+    async def _active(self, state: str, limit: int, cursor: str | None, sort: str, wanted: WireObject) -> ListResult:
         """Sessions in which something goes on: there are never many."""
         ids = sorted(self._open_sessions.activities.in_state(state))
         infos = [info for wire_id in ids if (info := await self._info(wire_id)) is not None]
@@ -282,9 +280,9 @@ async def _within(seconds: float, work: Coroutine[object, object, object]) -> bo
     return bool(done)
 
 
-def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
+def _checked(wanted: Mapping[str, Json]) -> WireObject:
     """The filter with its types checked and its times in the protocol's shape; a null is not a filter."""
-    checked: dict[str, Json] = {}
+    checked: WireObject = {}
     for key, given in wanted.items():
         value: Json = given
         if value is None:
@@ -297,7 +295,7 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
             raise InvalidParams(f"filter.{key}: expected {_FILTER_TYPES[key][0].__name__}", field=f"filter.{key}")
         if key in ("since", "until"):
             value = _moment(str(value), f"filter.{key}")
-        if key == "tags" and not all(isinstance(tag, str) for tag in value):
+        if key == "tags" and not (isinstance(value, list) and all(isinstance(tag, str) for tag in value)):
             raise InvalidParams("filter.tags: expected a list of strings", field="filter.tags")
         checked[key] = value
     return checked
@@ -313,7 +311,7 @@ def _sort_key(info: SessionHead | SessionInfo, sort: str) -> tuple[int, str]:
     return (value, "") if isinstance(value, int) else (0, value or "")
 
 
-def _fits(info: SessionHead | SessionInfo, wanted: Mapping[str, Json]) -> bool:
+def _fits(info: SessionHead | SessionInfo, wanted: WireObject) -> bool:
     name, cwd, model = wanted.get("name"), wanted.get("cwd"), wanted.get("model")
     return (
         all(tag in info.tags for tag in wanted.get("tags", []))

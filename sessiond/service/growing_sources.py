@@ -16,7 +16,7 @@ from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.fs import FOLLOWING
 from sessiond.importers.record import Ending, Event, InfoUpdate, MessageRecord, SessionStart, SkippedLine, digest_of
 from sessiond.model.session import Session
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import WireObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.grown_session import Grown
 from sessiond.service.import_file import ImportFile
@@ -48,9 +48,9 @@ class _Said(msgspec.Struct):
     """The things that a source has said since. `info`, `last`, `fields`: as in KeptSource. `known`: the session's info, with what the end says."""
 
     messages: list[MessageRecord]
-    info: JsonObject
+    info: WireObject
     last: dict[str, bytes]
-    known: JsonObject
+    known: WireObject
     fields: dict[str, bytes]
     skipped: list[SkippedLine]
 
@@ -202,7 +202,7 @@ class Continuing(GrownEnd):
     source: the source must be read whole.
     """
 
-    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         key = digest_of(wire["id"])
         is_new = key not in self._before.messages and key not in self.said
         if is_new and self._held.session.message(wire["id"]) is not None:

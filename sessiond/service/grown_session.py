@@ -18,7 +18,7 @@ from sessiond.importers.source_file import mapped
 from sessiond.model.changes import Appended, Change, Truncated
 from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.model.values import Json, JsonObject
+from sessiond.model.values import Json, WireObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.imported_session import (
     GONE,
@@ -66,15 +66,15 @@ class Grown(ImportedSession):
         self._held = held
         self._order: list[str] = []
         """Ids as the source has them."""
-        self._new: dict[str, JsonObject] = {}
+        self._new: dict[str, WireObject] = {}
         """Messages that are not here yet."""
-        self._later: dict[str, JsonObject] = {}
+        self._later: dict[str, WireObject] = {}
         """Later forms of messages that are here."""
-        self._earlier: dict[str, JsonObject] = {}
+        self._earlier: dict[str, WireObject] = {}
         """By the ids of such messages: what they were, if that has words that the later form lacks."""
         self._revised = False
 
-    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         key = digest_of(wire["id"])
         known = key in self.said
         super().take(wire, digest, weight)
@@ -98,7 +98,7 @@ class Grown(ImportedSession):
             self._take_later(wire, self._said(ours))
         return None
 
-    def _take_later(self, wire: JsonObject, ours: JsonObject) -> None:
+    def _take_later(self, wire: WireObject, ours: WireObject) -> None:
         plain = unmarked(ours)
         match compare(wire, plain):
             case Later.ALL:
@@ -175,7 +175,7 @@ class Grown(ImportedSession):
         await self._held.one.cut(changes, None, None)
         self._new, self.weight, self._revised = {}, 0, True
 
-    def _wanted(self, here: list[Message]) -> tuple[int, list[JsonObject]]:
+    def _wanted(self, here: list[Message]) -> tuple[int, list[WireObject]]:
         """Return how many of the session's messages remain as they are, and what follows them."""
         ids = [message.id for message in here]
         order = merged_order(ids, self._order)
@@ -196,7 +196,7 @@ class Grown(ImportedSession):
             position += 1
         there = {message.id: message for message in here[position:]}
         forms = {wire["id"]: wire for wire in self._earlier.values()}
-        wires: list[JsonObject] = []
+        wires: list[WireObject] = []
         for one in order[position:]:
             wire = self._later.get(one) or self._new.get(one) or forms.get(one)
             if wire is None and one in there:
@@ -217,7 +217,7 @@ class Grown(ImportedSession):
                 found.append(one)
         return found
 
-    def _said(self, message: Message) -> JsonObject:
+    def _said(self, message: Message) -> WireObject:
         return said(message, signed=self.place.store.shared)
 
     def _lost(self, here: list[Message]) -> tuple[set[str], set[str]]:
@@ -238,7 +238,7 @@ class Grown(ImportedSession):
     async def _learn(self, mark: str | None) -> None:
         """Take over the fields that the source gives the session, except those that were changed here."""
         session = self._held.session
-        ours: JsonObject = {key: getattr(session, key) for key in SAID_FIELDS if getattr(session, key) is not None}
+        ours: WireObject = {key: getattr(session, key) for key in SAID_FIELDS if getattr(session, key) is not None}
         for key in ("tags", "archived"):  # nobody changed here what is empty and never came from the source
             if not ours[key] and not self._before.field(key):
                 del ours[key]
@@ -260,7 +260,7 @@ class Grown(ImportedSession):
 
         await self._held.one.change(plan)
 
-    async def _has_moved(self, here: JsonObject) -> bool:
+    async def _has_moved(self, here: WireObject) -> bool:
         """Return whether the session's `metadata.source` names a path that its source has left."""
         path = here.get("path")
         if not isinstance(path, str) or path == self.path:
@@ -270,14 +270,14 @@ class Grown(ImportedSession):
         threads = FOLLOWING if self._followed else IMPORTING
         return path == self._known.moved_from or not await threads.call(os.path.lexists, path)
 
-    def _metadata(self, session: Session, mark: str | None, *, back: bool) -> JsonObject | None:
+    def _metadata(self, session: Session, mark: str | None, *, back: bool) -> WireObject | None:
         """`back`: the source has been away, and is at this path now."""
         theirs = {key: value for key, value in self.info.get("metadata", {}).items() if key != "source"}
         fresh = learned(session.metadata, theirs, self._before, "metadata.")
         # The line that records a mark repeats all metadata: not worth it if there is much.
         if mark is not None and (fresh or len(repr(session.metadata)) < _SMALL_METADATA):
             source = {**self.info.get("metadata", {}).get("source", {}), **mapped(session.metadata.get("source"))}
-            holder: JsonObject = {"metadata": {"source": source}}
+            holder: WireObject = {"metadata": {"source": source}}
             remember_mark(holder, mark)
             fresh["source"] = holder["metadata"]["source"]
         if back:
@@ -298,11 +298,11 @@ class FollowedSession(ImportedSession):
     def __init__(self, place: ImportTarget, start: SessionStart, known: SourceKnowledge) -> None:
         super().__init__(place, start, known, followed=True)
         self._start = start
-        self._waiting: list[tuple[JsonObject, bytes, int]] = []
+        self._waiting: list[tuple[WireObject, bytes, int]] = []
         """What it has taken while nothing in it was new."""
         self._inner: ImportedSession | None = None
 
-    def take(self, wire: JsonObject, digest: bytes, weight: int) -> Awaitable[None] | None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         if self._inner is not None:
             return self._pass_on(self._inner, [(wire, digest, weight)])
         super().take(wire, digest, weight)
@@ -312,7 +312,7 @@ class FollowedSession(ImportedSession):
             return None
         return self._open()
 
-    async def _pass_on(self, inner: ImportedSession, taken: list[tuple[JsonObject, bytes, int]]) -> None:
+    async def _pass_on(self, inner: ImportedSession, taken: list[tuple[WireObject, bytes, int]]) -> None:
         for wire, digest, weight in taken:
             going_on = inner.take(wire, digest, weight)
             if going_on is not None:

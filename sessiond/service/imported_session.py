@@ -21,7 +21,7 @@ from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
-from sessiond.model.values import Json, JsonObject, join_wire_id, split_wire_id
+from sessiond.model.values import JsonObject, WireObject, join_wire_id, split_wire_id
 from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog
 from sessiond.service.indexed import indexed
@@ -235,10 +235,10 @@ class ImportedSession:
         if parent:
             self.info["parent"] = {**parent, "sessionId": place.parent_id(parent["sessionId"])}
 
-    def learn(self, fields: JsonObject) -> None:
+    def learn(self, fields: WireObject) -> None:
         learn(self.info, fields)
 
-    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         """Take the next message; one that is there already adds nothing. Returns what must be waited for before the next one is
         taken: usually nothing, which saves a coroutine for each message.
 
@@ -308,7 +308,7 @@ class New(ImportedSession):
         """True if nothing was said in it: tools begin a file for every window that is opened."""
         return not self.added
 
-    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         if wire["id"] in self._ids:
             return None
         self.said[digest_of(wire["id"])] = digest
@@ -375,7 +375,7 @@ class Imagined(ImportedSession):
         self._created: str = "" if earlier is None else earlier._created
         self._now = now
 
-    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> None:
         del digest, weight
         self.last_time = max(self.last_time, wire["timestamp"])
         if wire["id"] in self._ids or (self._held and self._held.session.message(wire["id"]) is not None):
@@ -416,14 +416,14 @@ class Imagined(ImportedSession):
 class SkippedSession(ImportedSession):
     """One that was refused, for a reason that was reported: the rest of it is ignored."""
 
-    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+    def take(self, wire: WireObject, digest: bytes, weight: int) -> None:
         del wire, digest, weight
 
     async def finish(self, mark: str | None) -> None:
         del mark
 
 
-def learn(info: JsonObject, fields: JsonObject) -> None:
+def learn(info: WireObject, fields: WireObject) -> None:
     """Take the fields of an InfoUpdate."""
     for key, value in fields.items():
         info[key] = {**info.get("metadata", {}), **value} if key == "metadata" else value
@@ -439,7 +439,7 @@ def _missing(paths: Sequence[str]) -> list[str]:
     return [path for path in paths if not os.path.lexists(path)]
 
 
-def remember_mark(info: JsonObject, mark: str) -> None:
+def remember_mark(info: WireObject, mark: str) -> None:
     """Record in the session's metadata that its file was read to its end in the version `mark`."""
     metadata = info.get("metadata", {})
     info["metadata"] = {**metadata, "source": {**mapped(metadata.get("source")), "fingerprint": mark}}

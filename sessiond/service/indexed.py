@@ -10,7 +10,7 @@ import msgspec
 from sessiond.index.values import IndexedInfo
 from sessiond.model.message import Note
 from sessiond.model.session import Session, SessionInfo
-from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
+from sessiond.model.values import WireObject, join_wire_id, split_wire_id
 from sessiond.model.wire import writable
 from sessiond.store.port import Store
 
@@ -54,7 +54,7 @@ def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedI
 
 def bare(store: Store, info: SessionInfo) -> IndexedInfo:
     """Return what lists show of a session. `info` has its id on the wire."""
-    known: JsonObject = msgspec.structs.asdict(info)
+    known: WireObject = msgspec.structs.asdict(info)
     path = writable(store.file_path(split_wire_id(info.session_id)[1]))
     return IndexedInfo(**known, store=store.name, format=store.format, path=path)
 

@@ -222,7 +222,6 @@ class OpenSessions:
         if not one.dirty:
             self.dirty.discard(one)
         self.catalog.saved(one)
-        self._spare_soon()
 
     def gone(self, one: OpenSession) -> None:
         self.dirty.discard(one)

@@ -14,7 +14,7 @@ from sessiond.errors import Conflict, InvalidParams
 from sessiond.model.changes import Appended, Change, Extended, Finished, Noted, StateSet, Updated
 from sessiond.model.message import Message, Note, repeats, wire_from_client
 from sessiond.model.session import Session
-from sessiond.model.values import Json, JsonObject, same_json, with_records
+from sessiond.model.values import Json, JsonObject, WireObject, same_json, with_records
 from sessiond.schema.sessions import AppendedMessage
 from sessiond.service.size_limits import SizeLimits, head_bytes
 
@@ -69,7 +69,7 @@ class Draft:
         self.changes: list[Change] = []
         self._now = now
         self._new_id = new_id
-        self._fresh: dict[str, dict[str, Json]] = {}
+        self._fresh: dict[str, WireObject] = {}
         """Messages of this draft, as the journal will have them. Only the session makes a Message of each."""
         self._growing: dict[str, _Growing] = {}
         self._finished: dict[str, Finished] = {}
@@ -88,14 +88,14 @@ class Draft:
 
     # Messages
 
-    def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[AppendedMessage]:
+    def append(self, sent: Sequence[WireObject], expected_seq: int | None) -> list[AppendedMessage]:
         """Plan checked client messages; returns where each is. A retry of messages that exist adds nothing."""
         if self._shared:
             sent = [{key: value for key, value in wire.items() if key != "author"} for wire in sent]
         if self.session.absent:
             self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
         answers: list[AppendedMessage] = []
-        fresh: dict[str, dict[str, Json]] = {}
+        fresh: dict[str, WireObject] = {}
         seq = self.seq
         for wire in sent:
             message_id = wire.get("id")
@@ -210,7 +210,9 @@ class Draft:
         content = message.content if message is not None else growing.base.content
         return "".join((content if isinstance(content, str) else "", *growing.added))
 
-    def finish(self, message_id: str, status: str, metadata: JsonObject | None, tool_calls: list[object] | None) -> int:
+    def finish(
+        self, message_id: str, status: str, metadata: JsonObject | None, tool_calls: list[JsonObject] | None
+    ) -> int:
         message = self._message(message_id)
         if message is None:
             raise self._no_message(message_id)
@@ -353,7 +355,7 @@ def _joined(before: Finished | None, change: Finished) -> Finished:
 
 
 def _includes(
-    message: Message, finished: Finished | None, metadata: JsonObject | None, tool_calls: list[object] | None
+    message: Message, finished: Finished | None, metadata: JsonObject | None, tool_calls: list[JsonObject] | None
 ) -> bool:
     """Return whether the message says all this already. `finished`: what the draft did to it."""
     has = {**message.metadata, **(finished.metadata or {})} if finished else message.metadata

@@ -16,7 +16,7 @@ from sessiond.errors import InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.limits import Limits
 from sessiond.model.message import check_message, check_tool_calls, is_plain
 from sessiond.model.session import Absent, Session
-from sessiond.model.values import Json, is_session_id
+from sessiond.model.values import Json, JsonObject, is_session_id
 from sessiond.schema.daemon import AdoptResult, IndexStatus, StoreStatus
 from sessiond.schema.notes_state import NoteListResult, NoteResult, StateResult
 from sessiond.schema.sessions import (
@@ -284,7 +284,7 @@ class Service:
         message_id: str,
         status: str | None = None,
         metadata: dict[str, Json] | None = None,
-        tool_calls: list[Json] | None = None,
+        tool_calls: list[JsonObject] | None = None,
     ) -> int:
         status = status or "done"
         if status not in _FINISHED:

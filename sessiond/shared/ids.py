@@ -63,7 +63,7 @@ def clash(waiting: Sequence[Waiting], confirmed: Session) -> bool:
     )
 
 
-def _opened(one: Waiting) -> tuple[Any, Any]:
+def _opened(one: Waiting) -> tuple[object, Any]:
     """The body of an operation that has an id, and the message or note in it."""
     wire: Any = unpack_json(one.body)
     return wire, wire["note"] if one.kind == "note" else wire["messages"][0]

@@ -7,6 +7,7 @@ with the operations.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,7 @@ ready(SessionInfo)
 
 def listing_after(session: Session, changes: Iterable[Change]) -> bytes:
     """Return what lists show of a session after `changes`, which it does not have yet."""
-    wire: JsonObject = msgspec.to_builtins(session.info())
+    wire: dict[str, Any] = msgspec.to_builtins(session.info())
     for change in changes:
         match change:
             case Created(info=info):

@@ -60,7 +60,9 @@ async def test_a_stop_is_about_its_own_message() -> None:
     scripted.over.set()
     await _turns()
     assert len(scripted.looked_for) == 1
-    scripted.told.put_nowait(Interrupted(session_id="a", seq=2, message_id="stopped"))  # once more: nothing is to be stopped
+    scripted.told.put_nowait(
+        Interrupted(session_id="a", seq=2, message_id="stopped")
+    )  # once more: nothing is to be stopped
     await _turns()
     answering.close()
 

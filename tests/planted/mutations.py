@@ -2243,7 +2243,7 @@ MUTATIONS = [
     Planted(
         "a filter that matches nothing is not asked for alone",
         "cli/options.py::tell_unmatched",
-        "alone: dict[str, Any] = {name: [one] if name == 'tags' else one, **kept}",
+        "alone: dict[str, object] = {name: [one] if name == 'tags' else one, **kept}",
         "alone: dict[str, Any] = wanted",
         ("tests/cli/test_filters.py", "-k", "matches_nothing"),
     ),
