@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from tests.shared.machines import Machine, make_team
 from tests.suite.explore import seeds
 
 STEPS = 60
+LIVES = 40
+"""Histories in one lab."""
 _MORE = "\n[limits]\nhub_patience_s = 0.5\n"
 
 
@@ -36,6 +38,7 @@ class Lab:
         self.database = "histories"
         make_team(self.server, self.database)
         self.folder = folder
+        self.lived = 0
         self.clocks = [folder / f"clock{index}" for index in range(3)]
         self.machines = [
             Machine(folder / f"m{index}", self.server, self.database, role, _MORE, _moved_by(clock)).start()
@@ -43,6 +46,7 @@ class Lab:
         ]
 
     def live(self, seed: int) -> None:
+        self.lived += 1
         history = History(seed, self.machines, self.server, self.database, self.folder, self.clocks)
         history.run(STEPS)
         history.check()
@@ -53,14 +57,33 @@ class Lab:
         self.server.close()
 
 
+class Labs:
+    """One lab after the other: each history leaves its sessions there, and all of them are compared at the end of each."""
+
+    def __init__(self, made_in: Callable[[], Path]) -> None:
+        self._made_in = made_in
+        self._lab: Lab | None = None
+
+    def live(self, seed: int) -> None:
+        if self._lab is not None and self._lab.lived >= LIVES:
+            self.close()
+        self._lab = self._lab or Lab(self._made_in())
+        self._lab.live(seed)
+
+    def close(self) -> None:
+        lab, self._lab = self._lab, None
+        if lab is not None:
+            lab.close()
+
+
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    made = Lab(tmp_path_factory.mktemp("shared"))
+def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs]:
+    made = Labs(lambda: tmp_path_factory.mktemp("shared"))
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("seed", seeds(few=3, usual=20))
-def test_a_random_history(lab: Lab, seed: int) -> None:
+def test_a_random_history(labs: Labs, seed: int) -> None:
     """The seed repeats one."""
-    lab.live(seed)
+    labs.live(seed)
