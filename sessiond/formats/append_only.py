@@ -362,10 +362,11 @@ def numbering(
     shown = set(woven.ids)
     entries += [entry for entry in (side.entries if side else ()) if entry.key is None and entry.id not in shown]
     entries += still_shown(side, session, shown)
+    back = {message.id for message in woven.messages}
     entries += [  # put back, and not in the main file yet
         entry
         for entry in (side.entries if side else ())
-        if entry.key is not None and entry.copy and entry.id not in shown and session.message(entry.id) is not None
+        if entry.key is not None and entry.copy and entry.id not in shown and entry.id in back
     ]
     new = sidecar_for(session, entries, (), notes=notes, main=remember)
     return msgspec.structs.replace(new, seq=max(session.seq, side.seq if side else 0), through=through_of(side, main))

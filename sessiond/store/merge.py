@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sessiond.formats.base import Decoded
 from sessiond.model.changes import Appended, Change, Created, Extended, Finished, StateSet
-from sessiond.model.message import Message
+from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import same_json
 
@@ -79,3 +79,9 @@ def removed_messages(old: Session, new: Session) -> list[Message]:
         if there is None or not same_json(there.content, message.content):
             gone.append(message)
     return gone
+
+
+def removed_notes(old: Session, new: Session) -> list[Note]:
+    """Return the notes of `old` whose words are nowhere in `new`: an edit may give the others new ids."""
+    kept = {(note.heading, note.content) for note in new.notes}
+    return [note for note in old.notes if (note.heading, note.content) not in kept]

@@ -50,7 +50,7 @@ from sessiond.store.corruption import SEARCHED_BYTES, judge
 from sessiond.store.create import left_beside
 from sessiond.store.file_state import FileState
 from sessiond.store.files import ATTEMPTS, FilesSnapshot, Print
-from sessiond.store.merge import removed_messages, replay
+from sessiond.store.merge import removed_messages, removed_notes, replay
 from sessiond.store.partial_load import glance_at
 from sessiond.store.port import OutsideChange
 from sessiond.store.trash import copy_name
@@ -481,7 +481,7 @@ class Merging:
         new = decoded.session
         new.seq += 1  # for the merge itself, so that a client that was away knows that it must read again
         numbering = self._format.adopt_numbering(decoded, files)
-        removed = bool(removed_messages(old, new))
+        removed = bool(removed_messages(old, new) or removed_notes(old, new))
         return _Merged(new, decoded.problems, pending, numbering, removed, decoded.incomplete)
 
     async def _put_in_place(self, old: Session, merged: _Merged, snapshot: FilesSnapshot) -> Session:

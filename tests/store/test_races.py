@@ -213,6 +213,22 @@ async def with_tools(store: Any) -> None:
     await store.save("a")
 
 
+@pytest.mark.parametrize("left", [b"", b"#+TITLE: mine\n", b"Other words.\n"])
+async def test_a_save_after_an_edit_that_took_the_rest_away_writes_what_is_new(tmp_path: Path, left: bytes) -> None:
+    """Another program removes what the file has while acknowledged messages wait. Nobody removed those, so they are saved."""
+    house = House(RealFileSystem(), str(tmp_path), "amacs")
+    store = await house.open()
+    session = await begun(store, "a", 0)
+    said = [msgspec.structs.replace(message(seq), role=role) for seq, role in enumerate(("user", "assistant") * 2, 1)]
+    await store.commit(session, [Appended.of(said[:2], NOW)])
+    await store.save("a")
+    await store.commit(session, [Appended.of(said[2:], NOW)])
+    Path(store.file_path("a")).write_bytes(left)
+    await store.save("a")
+    store = await house.open()
+    assert [one.id for one in (await store.load("a")).session.messages()] == ["m3", "m4"]
+
+
 async def test_a_sidecar_that_cannot_be_read_is_kept_before_it_is_written_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from sessiond.fs import RealFileSystem, off_loop_to_save
 from sessiond.limits import Limits
 from sessiond.model.changes import Noted
@@ -75,3 +77,22 @@ async def test_chats_that_are_saved_at_once_take_each_other_for_nobody_else(tmp_
     assert None not in saved
     pad = (tmp_path / "sessions" / "scratchpad.org").read_bytes()
     assert all(pad.count(f"\n{chat} 1\n".encode()) == 1 for chat in chats)
+
+
+@pytest.mark.parametrize(("fmt", "name"), [("amacs", "scratchpad.org"), ("jsonl", "one.jsonl")])
+async def test_a_note_that_an_edit_takes_away_is_in_the_trash(tmp_path: Path, fmt: str, name: str) -> None:
+    """An editor writes its older copy of the file."""
+    house = House(RealFileSystem(), str(tmp_path), fmt)
+    store = await house.open()
+    session = await store.begin("one", NOW)
+    await store.commit(session, [created("one"), note("one", 1)])
+    await store.save("one")
+    file = tmp_path / "sessions" / name
+    older = file.read_bytes()
+    await store.commit(session, [note("one", 2)])
+    await store.save("one")
+    file.write_bytes(older)
+    await store.look_at("one")
+    assert [one.content for one in (await store.load("one")).session.notes] == ["one 1"]
+    [entry] = await store.trash()
+    assert [one.content for one in store._around.trash.get(entry.trash_id)[0].notes] == ["one 1", "one 2"]
