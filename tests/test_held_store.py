@@ -76,3 +76,24 @@ def test_13_a_disk_that_is_away_keeps_neither_the_journal_nor_loses_its_words(tm
             time.sleep(0.05)
         assert client.call("daemon/status")["damage"] == []
         assert client.call("session/list")["sessions"]
+
+
+def test_a_folder_that_another_daemon_gives_back_is_mounted(tmp_path: Path) -> None:
+    """It was adopted while the other one used it: it is a store from then on, with a problem until the other one ends."""
+    folder = tmp_path / "disk"
+    for path in (folder, tmp_path / "one", tmp_path / "other"):
+        path.mkdir()
+    with Home(tmp_path / "one", CONFIG) as mine:
+        with Home(tmp_path / "other", CONFIG) as other:
+            client = other.client()
+            client.call("store/adopt", path=str(folder), name="disk", format="jsonl")
+            client.call("session/new", sessionId="x", store="disk", name="X")
+            client.call("session/save", sessionId="disk/x")
+            client = mine.client()
+            refused = client.fails("store/adopt", path=str(folder), name="disk", format="jsonl")
+            assert refused["data"]["kind"] == "unavailable"
+            wait_for(client, "unavailable")
+        wait_for(client, "well")
+        assert [one["sessionId"] for one in client.call("session/list", filter={"store": "disk"})["sessions"]] == [
+            "disk/x"
+        ]

@@ -9,7 +9,7 @@ import re
 from sessiond import config as configuration
 from sessiond.config import Config, StoreConfig
 from sessiond.endpoint import Places
-from sessiond.errors import BadFile, InvalidParams, Unavailable
+from sessiond.errors import BadFile, InvalidParams
 from sessiond.formats import registry
 from sessiond.fs import NAMED, FileSystem, off_loop
 from sessiond.shield import through
@@ -31,8 +31,8 @@ class Adoption:
         """A name is free until its folder is mounted, so only one adoption at a time may ask."""
 
     async def adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
-        """InvalidParams, AlreadyExists, BadFile (no format recognises the folder), Unavailable. Once begun, it is completed
-        even if it is cancelled.
+        """InvalidParams, AlreadyExists, BadFile (no format recognises the folder). Once begun, it is completed even if it is
+        cancelled. The store has a `problem` if it cannot be used yet.
         """
         folder, fmt = await self._recognised(path, fmt)  # before others have to wait: its disk may hang
         async with self._one:
@@ -61,8 +61,6 @@ class Adoption:
         self._config = await off_loop(configuration.with_store, self._fs, self._where, self._config, store)
         mounted = await self._mounts.mount(store.name, store.path, store.format)
         self._mounts.started(store.name)
-        if mounted.problem is not None and mounted.problem.kind == "unavailable":
-            raise Unavailable(f"{folder}: {mounted.problem.message}", hint="it is mounted as soon as it can be")
         return mounted
 
     def _free_name(self, folder: str, fmt: str) -> str:

@@ -37,9 +37,9 @@ _FILE = "/session.lisp"
 
 def matches(names: Sequence[str], head: Callable[[str], bytes]) -> int:
     found = [one for one in names if one.endswith(_FILE) and one.count("/") == 1]
-    if not found:
+    heads = [first.lower() for one in found[:20] if (first := head(one))]
+    if not heads:
         return 0
-    heads = [head(one).lower() for one in found[:20]]
     return 95 if any(b":messages" in one or b":version" in one for one in heads) else 40
 
 

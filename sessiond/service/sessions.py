@@ -86,9 +86,8 @@ class Service:
         self.limits = limits
         self.index = index
         self._adopt_folder = adopt_folder
-        self._moves = moves or MoveGuard()
+        self._moves, self.removals = moves or MoveGuard(), Removals(ledger_path)
         self._bringers: set[int] = set()
-        self.removals = Removals(ledger_path)
         self.catalog = Catalog(index)
         self.open_sessions = OpenSessions(
             self.catalog,
@@ -502,6 +501,8 @@ class Service:
             raise Unavailable("this daemon cannot mount folders")
         store = await self._adopt_folder(path, name, format)
         self.open_sessions.add_store(store)
+        if store.problem is not None and store.problem.kind == "unavailable":
+            raise Unavailable(f"{path}: {store.problem.message}", hint="it is mounted as soon as it can be")
         warnings = await self.catalog.check(store)
         await self.catalog.searchable()
         await self.finder.count()
@@ -509,8 +510,7 @@ class Service:
         return AdoptResult(store=status, sessions=status.sessions, warnings=warnings)
 
     async def move(self, peer: Peer | None, session_id: str, store: str, dry_run: bool = False) -> MoveResult:
-        one = self.open_sessions.at(session_id)
-        moved = await self.transfer.move(one, check_store(self.stores, store), dry_run)
+        moved = await self.transfer.move(self.open_sessions.at(session_id), check_store(self.stores, store), dry_run)
         self._brought(peer)
         return moved
 

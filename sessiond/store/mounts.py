@@ -297,7 +297,15 @@ def recognise(fs: FileSystem, path: str) -> tuple[str | None, int]:
     for name in registry.NAMES:
         fmt = registry.get(name)
         found = StoreFiles(fs, path, fmt).names()
-        score = fmt.matches(found, lambda relative: fs.read(posixpath.join(path, relative), 0, 4096))
+        score = fmt.matches(found, lambda relative: _head(fs, posixpath.join(path, relative)))
         if score > best[0]:
             best = (score, name, len(fmt.find(found)))
     return best[1], best[2]
+
+
+def _head(fs: FileSystem, path: str) -> bytes:
+    """Return nothing of what is not a file that can be read: a link to a folder, a pipe, a file of another user."""
+    try:
+        return fs.read(path, 0, 4096)
+    except OSError:
+        return b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from sessiond.limits import Limits
 from sessiond.store import mounts as module
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import OutOfReach
-from sessiond.store.mounts import Mounts
+from sessiond.store.mounts import Mounts, recognise
 from sessiond.store.port import Event
 from tests.fakes.clock import ManualClock
 
@@ -211,3 +212,14 @@ async def test_a_read_only_folder_is_written_to_as_soon_as_that_is_possible(
         assert store.problem is None
     assert [type(event).__name__ for event in events] == ["HealthChanged", "Touched"]
     await store.session("a").begin()
+
+
+def test_what_cannot_be_read_is_no_sign_of_a_format(tmp_path: Path) -> None:
+    """A link to a folder, and a pipe, in a folder that somebody adopts without naming its format."""
+    (tmp_path / "mine" / "photos").mkdir(parents=True)
+    (tmp_path / "mine" / "latest").symlink_to("photos")
+    assert recognise(RealFileSystem(), str(tmp_path / "mine")) == (None, 0)
+    (tmp_path / "theia").mkdir()
+    os.mkfifo(tmp_path / "theia" / "a.json")
+    (tmp_path / "theia" / "b.json").write_text('{"messages":[],"savedAt":"2026-01-01T00:00:00Z"}')
+    assert recognise(RealFileSystem(), str(tmp_path / "theia"))[0] == "theia"
