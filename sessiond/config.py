@@ -113,7 +113,7 @@ def _read(fs: FileSystem, path: str) -> str:
     try:
         if fs.stat(path) is None:
             return ""
-        return fs.read(path).decode()
+        return fs.read(path).decode("utf-8-sig")  # editors of Windows write a byte order mark
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", path=path) from None
     except UnicodeDecodeError as error:

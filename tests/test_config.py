@@ -404,3 +404,8 @@ def test_joining_and_leaving_keep_everything_else(where: Places, seed: int) -> N
     file.write_text('stores = { team = { service = "s" } }\n')
     with pytest.raises(InvalidParams, match="safely"):
         config.without_store(FS, where, load(where), "team")
+
+
+def test_a_byte_order_mark_is_passed_over(where: Places) -> None:
+    """Editors of Windows write one, and nobody sees it."""
+    assert load(where, "\ufeff[autosave]\nidle_s = 7\n").autosave_idle_s == 7

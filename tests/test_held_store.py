@@ -97,3 +97,26 @@ def test_a_folder_that_another_daemon_gives_back_is_mounted(tmp_path: Path) -> N
         assert [one["sessionId"] for one in client.call("session/list", filter={"store": "disk"})["sessions"]] == [
             "disk/x"
         ]
+
+
+def test_sessions_of_a_store_that_was_taken_out_are_not_listed(tmp_path: Path) -> None:
+    """Whoever removes a store from the configuration has its sessions neither in lists nor in searches, and keeps the files."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    kept = f'{CONFIG}[stores.disk]\npath = "{folder}"\nformat = "jsonl"\n'
+    with Home(tmp_path, kept) as home:
+        client = home.client()
+        for store in ("default", "disk"):
+            said = [{"role": "user", "content": f"swordfish of {store}"}]
+            client.call("session/new", sessionId="x", store=store, messages=said)
+        assert len(client.call("session/search", query="swordfish")["hits"]) == 2
+    home = Home(tmp_path, CONFIG)
+    with home:
+        client = home.client()
+        deadline = time.monotonic() + PATIENCE_S
+        while client.call("daemon/status")["index"]["state"] != "ready":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert [one["sessionId"] for one in client.call("session/list")["sessions"]] == ["x"]
+        assert [one["sessionId"] for one in client.call("session/search", query="swordfish")["hits"]] == ["x"]
+    assert (folder / "x.jsonl").exists()

@@ -74,7 +74,8 @@ def _resolved(client: Sessiond, named: str) -> str:
         raise InvalidParams(f"{len(begun)} sessions begin with {named!r}", hint=f"one of {few}")
     if not begun:
         return named
-    note(f"{named} is short for {begun[0]}")  # nobody's words go silently to a session that was not meant
+    if begun[0] != named:
+        note(f"{named} is short for {begun[0]}")  # nobody's words go silently to a session that was not meant
     return begun[0]
 
 

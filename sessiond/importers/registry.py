@@ -176,6 +176,7 @@ def _scores(path: str, endings: tuple[str, ...] = ("",)) -> dict[str, int]:
     if head.startswith(ZSTD):
         with utf8(path, open_source) as unpacked:
             head = unpacked.read(HEAD_BYTES)
+    head = head.removeprefix(codecs.BOM_UTF8)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         head = head.decode("utf-16", "ignore").encode()
     if not head:

@@ -300,6 +300,10 @@ class Index:
         """Id on the wire -> fingerprint, for all sessions of a store that are not in the trash; empty if unknown."""
         return await self._ask(lambda db: session_list.fingerprints(db, store), {})
 
+    async def sessions_beyond(self, stores: Sequence[str]) -> Sequence[str]:
+        """Ids on the wire of the sessions that are in none of these stores."""
+        return await self._ask(lambda db: session_list.sessions_beyond(db, stores), [])
+
     async def info(self, session_id: str) -> IndexedInfo | None:
         return await self._ask(lambda db: session_list.session_info(db, session_id), None)
 

@@ -11,7 +11,7 @@ epoch of its cursor does not include them, so the cursor says where the first pa
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -189,6 +189,16 @@ def fingerprints(db: sqlite3.Connection, store: str) -> dict[str, str]:
     """Id on the wire -> fingerprint, for the sessions of a store that are not in the trash; empty if unknown."""
     sql = "SELECT id, ifnull(fingerprint, '') FROM session WHERE store = ? AND shelf < ?"
     return dict(db.execute(sql, (store, DELETED)))
+
+
+def sessions_beyond(db: sqlite3.Connection, stores: Sequence[str]) -> list[str]:
+    """Ids on the wire of the sessions that are in none of these stores, those in the trash too."""
+    return [
+        row[0]
+        for row in db.execute(
+            "SELECT id FROM session WHERE store NOT IN (SELECT value FROM json_each(?))", (_json([*stores]),)
+        )
+    ]
 
 
 def count_sessions(db: sqlite3.Connection, store: str) -> int:

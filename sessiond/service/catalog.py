@@ -339,6 +339,8 @@ class Catalog:
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
         try:
+            for wire_id in await self.index.sessions_beyond(list(self.owners.stores)):
+                self.index.remove(wire_id)  # its store was taken out of the configuration
             await self._stores.run(stores)
             # Another check may have begun since, because the index was lost again or a folder came back.
             self.index.incomplete = self._checks > 1

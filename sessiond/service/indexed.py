@@ -24,6 +24,8 @@ _NAMED = 5
 class Owners(Protocol):
     """All open sessions."""
 
+    stores: dict[str, Store]
+
     def of(self, store: Store, local_id: str) -> OpenSession: ...
     def let_go(self, one: OpenSession) -> None: ...
     def peek(self, wire_id: str) -> OpenSession | None:

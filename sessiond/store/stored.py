@@ -11,6 +11,7 @@ that. All other calls come one at a time; the owner of the session ensures that.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 _ROOM_FOR_AN_ANSWER = 4 * KIB
 """What a response holds in addition to the largest message that it must be able to carry."""
 _encode = msgspec.json.Encoder().encode
+
+_DISK = "free some space or repair the disk"
+_ADVICE = dict.fromkeys((errno.EACCES, errno.EPERM), "check the mode and owner of the file and of its folder")
 
 
 class StoredSession(OfThisMachine):
@@ -231,7 +235,7 @@ class StoredSession(OfThisMachine):
             self._failed(self.local_id, error)
             raise ReadOnly(
                 f"{self._around.path(self.local_id)} cannot be saved: {error.strerror}",
-                hint="everything acknowledged is safe in the journal; free some space or repair the disk",
+                hint=f"everything acknowledged is safe in the journal; {_ADVICE.get(error.errno or 0, _DISK)}",
                 reason=error.strerror or str(error),
             ) from error
         self._worked()

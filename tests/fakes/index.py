@@ -71,6 +71,9 @@ class FakeIndex:
     async def fingerprints(self, store):
         return {}
 
+    async def sessions_beyond(self, stores):
+        return []
+
     async def info(self, session_id):
         return self.infos.get(session_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessiond.errors import AlreadyExists, BadFile
+from sessiond.errors import AlreadyExists, BadFile, ReadOnly
 from sessiond.formats import registry
 from sessiond.formats.base import Write
 from sessiond.formats.sidecar import decode_sidecar, encode_sidecar
@@ -278,3 +279,18 @@ async def test_a_session_that_goes_before_it_is_listed_is_left_out(
         found = await house.store.heads(["a", "b"])
     assert [one.session_id for one in found] == ["b"]
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(("number", "advice"), [(errno.EACCES, "mode and owner"), (errno.ENOSPC, "free some space")])
+async def test_a_save_that_fails_says_what_to_do(house: House, number: int, advice: str) -> None:
+    """A file that may not be written needs no space, and a full disk no other mode."""
+    session = await begun(house.store, "a", 1)
+    stored = house.store.of("a")
+
+    async def fails(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    stored._around.run_save = fails
+    with pytest.raises(ReadOnly) as refused:
+        await stored.save(session)
+    assert advice in (refused.value.hint or "")
