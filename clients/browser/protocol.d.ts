@@ -262,9 +262,11 @@ export interface DeleteParams {
   permanent?: boolean | null
 }
 
-/** The session was deleted. */
+/** The session was deleted, or moved. */
 export interface Deleted {
   sessionId: string
+  /** Its id now, if somebody moved it to another store. */
+  movedTo?: string | null
 }
 
 /** The format, and where to write. */

@@ -11,7 +11,7 @@ import msgspec
 from sessiond.cli import options
 from sessiond.cli.activity import in_words
 from sessiond.cli.client import Single, connect_once
-from sessiond.cli.output import BRIEF, clean, content_text, message_text, one_line, parts_of, print_json, say
+from sessiond.cli.output import BRIEF, clean, content_text, message_text, note, one_line, parts_of, print_json, say
 from sessiond.cli.pages import PAGE, ShownChange, open_, read_shown, with_earlier
 from sessiond.cli.streams import must_be_read
 from sessiond.client.requests import plain, read_notice, strange
@@ -73,6 +73,10 @@ class _Follower:
                 self._end_stream()
                 say(one_line(f"── {in_words(notice.activity)}", 200))
             elif told.method in ("session/resync", "session/reloaded"):
+                return
+            elif told.method == "session/deleted" and notice.moved_to is not None:
+                note(f"{self.session_id} is {notice.moved_to} now")
+                self.session_id = notice.moved_to
                 return
             elif told.method == "session/deleted":
                 raise click.ClickException(

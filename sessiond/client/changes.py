@@ -107,6 +107,8 @@ class Deleted(_Change, frozen=True, kw_only=True):
 
     missed: bool = False
     """It went while the client had no connection: it was deleted, or it was empty and the daemon dropped it."""
+    moved_to: str | None = None
+    """Its id now, if somebody moved it to another store."""
 
 
 class Asked(_Change, frozen=True, kw_only=True):

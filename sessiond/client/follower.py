@@ -132,7 +132,7 @@ class SessionFollower:
         if self.gone:
             return
         if method == "session/deleted":
-            yield self.deleted()
+            yield self.deleted(moved_to=notice.moved_to)
         elif method == "session/asked":
             yield Asked(session_id=self.session_id, seq=self.known or 0, message_id=notice.message_id)
         elif method == "session/interrupted":
@@ -163,10 +163,10 @@ class SessionFollower:
             self.known = change.seq
             yield change
 
-    def deleted(self, *, missed: bool = False) -> Change:
+    def deleted(self, *, missed: bool = False, moved_to: str | None = None) -> Change:
         """`missed`: it is not there any more when it is opened again."""
         self.gone, self.stale = True, False
-        return Deleted(session_id=self.session_id, seq=self.known or 0, missed=missed)
+        return Deleted(session_id=self.session_id, seq=self.known or 0, missed=missed, moved_to=moved_to)
 
     def lost(self) -> None:
         """The connection ended."""

@@ -361,6 +361,7 @@ class Notice(Value, frozen=True, kw_only=True):
     origin: Origin | None = None
     replay: bool = False
     activity: Activity | None = None
+    moved_to: str | None = None
 
     @property
     def about(self) -> str:

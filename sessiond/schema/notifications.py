@@ -56,10 +56,12 @@ class Reloaded(Wire):
     reason: Literal["externalEdit", "synced"]
 
 
-class Deleted(Wire):
-    """The session was deleted."""
+class Deleted(Wire, omit_defaults=True):
+    """The session was deleted, or moved."""
 
     session_id: str
+    moved_to: str | None = None
+    """Its id now, if somebody moved it to another store."""
 
 
 class Resync(Wire):

@@ -215,10 +215,10 @@ class OpenSession(SessionFiles):
         else:
             self._around.note_dirty(self)
 
-    def vanished(self) -> None:
-        """The session is gone: everyone is told, and it is no longer open for anyone."""
+    def vanished(self, moved_to: str | None = None) -> None:
+        """The session is gone, or has another id: everyone is told, and it is not open for anyone."""
         old, self.session = self.session, None
-        for peer in (*self.audience.end(), *self.writers.values()):
+        for peer in (*self.audience.end(moved_to), *self.writers.values()):
             self._around.detached(self, peer)
         self.writers.clear()
         self._around.gone(self)

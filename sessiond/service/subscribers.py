@@ -134,11 +134,11 @@ class Subscribers:
     def _answering(self) -> list[_Attached]:
         return [one for one in self._attached.values() if one.answers and not one.peer.closed]
 
-    def end(self) -> list[Peer]:
-        """The session is gone. Every peer learns of that, even those that read too slowly for anything else. Returns the
-        peers that had it open.
+    def end(self, moved_to: str | None = None) -> list[Peer]:
+        """The session is gone, or has another id. Every peer learns of that, even those that read too slowly for anything else.
+        Returns the peers that had it open.
         """
-        params = _encode(Deleted(session_id=self.wire_id))
+        params = _encode(Deleted(session_id=self.wire_id, moved_to=moved_to))
         attached, self._attached = self._attached, {}
         for one in attached.values():
             if not one.peer.closed:

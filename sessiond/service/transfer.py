@@ -261,7 +261,7 @@ class Transfer:
             self._open_sessions.note_dirty(one)
             raise
         target.became_there(copy)
-        one.vanished()
+        one.vanished(target.wire_id)
         await target.interrupt([message.id for message in copy.streaming()])
 
 

@@ -151,6 +151,15 @@ def test_a_session_that_is_deleted_ends_it(capsys: pytest.CaptureFixture[str]) -
         _Follower("s", False).follow(client, 10)
 
 
+def test_it_follows_a_session_to_another_store(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was moved, so it is not gone, and nobody has to restore it."""
+    moved = [("session/deleted", {"sessionId": "s", "movedTo": "team/s"})]
+    follower, client = _Follower("s", False), Answers({"session/open": [OPENED]}, moved)
+    follower.follow(client, 10)  # type: ignore[arg-type]
+    assert follower.session_id == "team/s"
+    assert "s is team/s now" in capsys.readouterr().err
+
+
 def test_it_goes_on_with_the_next_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the connection ends a new one is made, and only what came since is requested."""
     client = Answers({"session/open": [OPENED, OPENED, KeyboardInterrupt()]})

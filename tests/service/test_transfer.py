@@ -81,7 +81,7 @@ async def test_a_move_takes_everything_along(two: Service, store: MemoryStore, p
     )
     assert [m["content"] for m in (await two.read("theia/a"))["messages"]] == ["1", "2"]
     assert [n["content"] for n in (await two.note_list("theia/a"))["notes"]] == ["said"]
-    assert other.take("session/deleted") == [{"sessionId": "a"}]
+    assert other.take("session/deleted") == [{"sessionId": "a", "movedTo": "theia/a"}]
     assert "a" not in store.sessions
     with pytest.raises(SessionNotFound):
         await two.read("a")

@@ -322,7 +322,10 @@ class Chat:
         self.view.reread(change, messages)
 
     async def _gone(self, change: Deleted) -> None:
-        if change.missed and not (self.view.count or self.view.info.name):
+        if change.moved_to is not None:
+            self.screen.info(f"this session is {one_line(change.moved_to)} now")
+            await self._enter(self.sessiond.session(change.moved_to))
+        elif change.missed and not (self.view.count or self.view.info.name):
             # It was empty, so the daemon dropped it while no client had it open.
             store, _, local_id = self.session_id.rpartition("/")
             await self._enter(await self.sessiond.new(id=local_id, store=store or None))
