@@ -525,11 +525,11 @@ async def test_one_of_those_that_answer_is_asked(service, peer, other):
         await service.open(one, "a", answers=True)
     assert service.ask("a", "m1")
     assert (last.take("session/asked"), other.take("session/asked")) == ([{"sessionId": "a", "messageId": "m1"}], [])
-    assert service.interrupt("a")
-    assert [one.take() for one in (peer, other, last)] == [[], [{"sessionId": "a"}], [{"sessionId": "a"}]]
+    assert service.interrupt("a", "m1")
+    assert [one.take() for one in (peer, other, last)] == [[], *[[{"sessionId": "a", "messageId": "m1"}]] * 2]
     await service.open(last, "a")
     assert service.ask("a", "m2")
     assert (last.take(), other.take("session/asked")) == ([], [{"sessionId": "a", "messageId": "m2"}])
     other.closed = True
     assert not service.ask("a", "m3")
-    assert not service.interrupt("a")
+    assert not service.interrupt("a", "m3")
