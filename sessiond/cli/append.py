@@ -8,7 +8,7 @@ import click
 
 from sessiond.cli import options
 from sessiond.cli.client import connect
-from sessiond.cli.output import print_json, say
+from sessiond.cli.output import note, print_json, say
 from sessiond.client import requests
 from sessiond.client.types import NewMessage
 
@@ -37,3 +37,5 @@ def command(session_id: str, text: str | None, role: str, as_json: bool) -> None
         print_json(answer.plain)
     else:
         say(f"{session_id} #{answer.value.seq}")
+        if answer.value.provisional:
+            note("it waits on this machine until the hub of its store can be reached")

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from sessiond import endpoint
 from sessiond.cli import (
     adopt,
+    append,
     backup,
     doctor,
     follow,
@@ -100,6 +101,15 @@ def test_tag_tries_again_when_somebody_came_in_between(monkeypatch: pytest.Monke
     assert len(never.asked) == 2 * tag._TRIES
     same = Answers({"session/open": [before]})
     assert run(monkeypatch, tag, same, "s", "a").output == "a\n"
+
+
+@pytest.mark.parametrize("provisional", [False, True])
+def test_append_says_what_only_this_machine_has(monkeypatch: pytest.MonkeyPatch, provisional: bool) -> None:
+    """In a shared store whose hub cannot be reached."""
+    answers = Answers({"session/append": [{"seq": 9, "messages": [], "provisional": provisional}]})
+    said = run(monkeypatch, append, answers, "team/x", "hello").output
+    assert said.startswith("team/x #9\n")
+    assert ("waits on this machine" in said) == provisional
 
 
 def test_show_tells_what_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
