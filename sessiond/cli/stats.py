@@ -105,7 +105,7 @@ def _show(report: dict[str, object], by: str, tools: list[str], paint: Paint) ->
         return
     from sessiond.cli.stats_table import show
 
-    show(report, by, paint)
+    show(report, by, paint, MOST)
 
 
 def _tools(client: Any) -> list[str]:

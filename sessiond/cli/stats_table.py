@@ -8,7 +8,6 @@ from typing import Any
 
 from sessiond.cli.columns import GAP, Column, fitted
 from sessiond.cli.output import clean, one_line
-from sessiond.cli.stats import MOST
 from sessiond.cli.terminal import DIM, PLACE, SESSION, Paint, columns
 from sessiond.words import count
 
@@ -24,8 +23,8 @@ _HEADINGS = {
 }
 
 
-def show(report: dict[str, Any], by: str, paint: Paint) -> None:
-    """`report`: the result of `session/usage`, with at least one row."""
+def show(report: dict[str, Any], by: str, paint: Paint, most_rows: int) -> None:
+    """`report`: the result of `session/usage`, with at least one row, and at most `most_rows`."""
     keep_end = by == "project"
     layout = (
         Column(_HEADINGS[by], SESSION, least=0 if by == "session" else 10, most=60, keep_end=keep_end),
@@ -51,14 +50,14 @@ def show(report: dict[str, Any], by: str, paint: Paint) -> None:
         bar = _bar(amount / most * room if most else 0.0)
         pad = " " * (edge - _cells(bare) + GAP)
         print((line + pad + paint(bar, PLACE)).rstrip() if bar else line)
-    for text in _remarks(report, by):
+    for text in _remarks(report, by, most_rows):
         print(paint(clean(text), DIM))
 
 
-def _remarks(report: dict[str, Any], by: str) -> list[str]:
+def _remarks(report: dict[str, Any], by: str, most_rows: int) -> list[str]:
     total, found = report["total"], []
     if report["omitted"]:
-        way = "--all shows them" if len(report["rows"]) < MOST else "--since, --until and the filters lead to them"
+        way = "--all shows them" if len(report["rows"]) < most_rows else "--since, --until and the filters lead to them"
         found.append(f"{count(report['omitted'], 'row')} more; {way}, and the total includes them")
     if by in ("day", "month"):
         found.append(f"{by}s in {report['timeZone']}")
