@@ -124,6 +124,8 @@ ERROR is what an `:on-error' function gets, or a caught condition."
 (defvar sessiond--state nil
   "The state of `sessiond--connection': nil, `connecting' or `ready'.")
 (defvar sessiond--reason nil "Why the connection was given up, if we know.")
+(defvar sessiond--message-bytes nil
+  "How many bytes the daemon takes as one message, nil before it has said so.")
 (defvar sessiond--waiting nil
   "Requests that wait for the connection to be ready, newest first.
 Each is a function of one argument: nil to send it, or an error.")
@@ -320,7 +322,10 @@ Returns at once.  Signals `sessiond-error' if there is nothing to start."
          connection
          (format "The daemon is too old (protocol %s, we need %s); update it, then run `sessiond stop'"
                  version sessiond-protocol-version)))
-       (t (sessiond--ready))))))
+       (t
+        (setq sessiond--message-bytes
+              (plist-get (plist-get ours :limits) :messageBytes))
+        (sessiond--ready))))))
 
 (defun sessiond--ready ()
   "Do everything that waited for the connection."
@@ -430,20 +435,37 @@ What was said there may be a moment behind.  TRIES is how often to look."
 
 ;;; Requests
 
+(defun sessiond--check-size (method params)
+  "Signal an error if METHOD with PARAMS is longer than the daemon takes.
+It would end the connection, and the request would be sent again for ever."
+  (when (and sessiond--message-bytes
+             (> (string-bytes (jsonrpc--json-encode
+                               (list :jsonrpc "2.0" :id most-positive-fixnum
+                                     :method (symbol-name method) :params params)))
+                sessiond--message-bytes))
+    (signal 'sessiond-error
+            (list (format "This is longer than the %d bytes that the daemon takes at once (send it in parts)"
+                          sessiond--message-bytes)
+                  "tooLarge" nil))))
+
 (defun sessiond--send (method params on-result on-error &optional patience)
   "Send METHOD with PARAMS now; call ON-RESULT or ON-ERROR later.
 After PATIENCE seconds, if given, it has failed."
   (condition-case err
-      (jsonrpc-async-request
-       sessiond--connection method params
-       :timeout patience
-       :timeout-fn (lambda ()
-                     (sessiond--guarded
-                       (funcall on-error (sessiond--no-answer method))))
-       :success-fn (lambda (result)
-                     (sessiond--guarded (funcall on-result result)))
-       :error-fn (lambda (raw)
-                   (sessiond--guarded (funcall on-error (sessiond--error raw)))))
+      (progn
+        (sessiond--check-size method params)
+        (jsonrpc-async-request
+         sessiond--connection method params
+         :timeout patience
+         :timeout-fn (lambda ()
+                       (sessiond--guarded
+                         (funcall on-error (sessiond--no-answer method))))
+         :success-fn (lambda (result)
+                       (sessiond--guarded (funcall on-result result)))
+         :error-fn (lambda (raw)
+                     (sessiond--guarded (funcall on-error (sessiond--error raw))))))
+    (sessiond-error
+     (funcall on-error (list :kind (nth 2 err) :message (cadr err))))
     (wrong-type-argument
      (funcall on-error (list :kind "invalidParams"
                              :message "The text contains bytes that are not characters")))

@@ -388,6 +388,22 @@
       (should (funcall 'may-leave))
       (should (= asked 1)))))
 
+(sessiond-test sessiond-chat-too-large
+    "A message that is longer than the daemon takes stays in the input, and we say why."
+  (let ((long (make-string 500 ?é))
+        (said nil))
+    (sessiond-test-open (sessiond-test-new))
+    (should (natnump sessiond--message-bytes))
+    (sessiond-test-type long)
+    (cl-letf ((sessiond--message-bytes 1000)
+              ((symbol-function 'message)
+               (lambda (format &rest args) (push (apply #'format-message format args) said))))
+      (sessiond-send))
+    (should (string-match-p "longer than the 1000 bytes that the daemon takes at once" (car said)))
+    (should (equal (sessiond-compose-input) long))
+    (should-not (sessiond-pending-p))
+    (should-not (sessiond-test-said sessiond-session-id))))
+
 (sessiond-test sessiond-chat-deleted
     "When somebody deletes the session, what was typed stays, and sending says why not."
   (let ((id (sessiond-test-new)))

@@ -117,6 +117,21 @@ return {
     end,
   },
   {
+    'a message that is longer than the daemon takes is refused at once',
+    function()
+      local ours = { protocolVersion = 1, limits = { messageBytes = 1000 } }
+      local log = fake({ initialize = { result = { capabilities = { experimental = { sessiond = ours } } } } })
+      open_x()
+      local long = ('é'):rep(500)
+      vim.cmd('SessiondSay ' .. long)
+      t.wait_for_message('not sent: this is longer than the 1000 bytes that the daemon takes at once (send it in parts)')
+      draft_is({ long })
+      t.wait_for_statusline('[x:0]')
+      t.equal({}, appended(log))
+      t.equal(nil, t.messages():find('was lost', 1, true))
+    end,
+  },
+  {
     'a draft of a session that is deleted covers no other message',
     function()
       local log = fake({

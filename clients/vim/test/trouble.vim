@@ -94,6 +94,19 @@ def g:Test_a_read_only_disk()
   assert_equal([], DraftText())
 enddef
 
+def g:Test_a_message_that_is_longer_than_the_daemon_takes_is_refused_at_once()
+  var ours = {protocolVersion: 1, limits: {messageBytes: 1000}}
+  var log = Fake({initialize: {result: {capabilities: {experimental: {sessiond: ours}}}}})
+  OpenX()
+  var long = repeat('é', 500)
+  execute 'SessiondSay' long
+  t.WaitForMessage('not sent: this is longer than the 1000 bytes that the daemon takes at once (send it in parts)')
+  assert_equal([long], DraftText())
+  assert_equal('[x:0]', sessiond#Statusline())
+  assert_equal([], Appended(log))
+  assert_notmatch('was lost', execute('messages'))
+enddef
+
 def g:Test_a_draft_of_a_session_that_is_deleted_covers_no_other_message()
   var log = Fake({'state/set': Failing('sessionNotFound', 'no session'), 'session/update': Failing('readOnly', 'the disk is full')})
   OpenX()

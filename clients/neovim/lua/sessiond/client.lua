@@ -91,6 +91,7 @@ local function initialized(failure, result)
   end
   up = true
   failures = 0
+  conn.limit = (ours.limits or {}).messageBytes
   conn:notify('initialized', {})
   listener.up()
 end

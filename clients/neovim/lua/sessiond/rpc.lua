@@ -15,6 +15,8 @@ local function start(command, dispatchers)
   return vim.lsp.rpc.start(command[1], vim.list_slice(command, 2), dispatchers)
 end
 
+-- `limit`, once set: how many bytes of JSON the daemon takes as one message.
+--
 -- Starts a relay. notified(method, params) gets the daemon's notifications, closed(exit_code) is called once, at the end.
 function M.connect(command, notified, closed)
   local self = setmetatable({ pending = {}, last = 0, open = true, closed = closed }, Connection)
@@ -55,6 +57,18 @@ local function object(params)
   return next(params) == nil and vim.empty_dict() or params
 end
 
+-- The failure of a message that the daemon would end the connection for, so that it would be sent again for ever; nil for others.
+function Connection:too_large(method, params)
+  if not self.limit then
+    return nil
+  end
+  local encoded, text = pcall(vim.json.encode, { jsonrpc = '2.0', id = self.last, method = method, params = params })
+  if encoded and #text > self.limit then
+    local message = ('this is longer than the %d bytes that the daemon takes at once'):format(self.limit)
+    return { kind = 'tooLarge', message = message, limit = self.limit, hint = 'send it in parts' }
+  end
+end
+
 -- done(failure, result): failure is nil or {kind, message, hint?, ...}. After timeout_ms, if given, with kind `timeout`: vim.lsp.rpc
 -- swallows the answer to a request that was cancelled.
 function Connection:request(method, params, done, timeout_ms)
@@ -67,6 +81,10 @@ function Connection:request(method, params, done, timeout_ms)
     end
   end
   self.pending[number] = finish
+  local too_large = self:too_large(method, params)
+  if too_large then
+    return finish(too_large)
+  end
   local sent = false
   if self.open and self.rpc then
     local ok, accepted = pcall(self.rpc.request, method, object(params), function(wire, result)

@@ -110,6 +110,7 @@ def Initialized(error: dict<any>, result: any)
   endif
   up = true
   failures = 0
+  conn.limit = get(get(ours, 'limits', {}), 'messageBytes', 0)
   rpc.Notify(conn, 'initialized', {})
   listener.Up()
 enddef

@@ -1,7 +1,8 @@
 vim9script
 # One connection to the daemon: a relay (`sessiond` between pipes) as a job, whose channel uses the LSP base protocol.
 #
-# A connection is a dict: {job, channel, open, pending: {id: Done}, said: [last lines on stderr], halves, Notified, Closed}.
+# A connection is a dict: {job, channel, open, pending: {id: Done}, said: [last lines on stderr], halves, Notified, Closed, limit}.
+# `limit`: how many bytes of JSON the daemon takes as one message, 0 before it has said so.
 # Every request is answered exactly once: by the daemon, or with LOST when the connection ends.
 
 export const LOST = {kind: 'disconnected', message: 'the connection to the daemon was lost'}
@@ -12,7 +13,7 @@ const LAST_WORDS_MS = 500
 
 # Starts a relay. Notified(method, params) gets the daemon's notifications, Closed(reason) is called once, at the end.
 export def Connect(command: list<string>, Notified: func, Closed: func): dict<any>
-  var conn: any = {pending: {}, said: [], halves: 0, open: true, Notified: Notified, Closed: Closed}
+  var conn: any = {pending: {}, said: [], halves: 0, limit: 0, open: true, Notified: Notified, Closed: Closed}
   conn.job = job_start(command, {
     in_mode: 'lsp',
     out_mode: 'lsp',
@@ -34,6 +35,11 @@ enddef
 
 # Done(error, result): error is {} or {kind, message, hint?, ...}.
 export def Request(conn: any, method: string, params: dict<any>, Done: func)
+  var too_large = TooLarge(conn, method, params)
+  if !empty(too_large)
+    Done(too_large, v:null)
+    return
+  endif
   var sent: dict<any> = {}
   if conn.open
     try
@@ -59,6 +65,10 @@ enddef
 
 # Waits up to timeout_ms: {result: ...} or {error: {...}}, {} if no answer came in time.
 export def Eval(conn: any, method: string, params: dict<any>, timeout_ms: number): dict<any>
+  var too_large = TooLarge(conn, method, params)
+  if !empty(too_large)
+    return {error: too_large}
+  endif
   var answer: any = {}
   if conn.open
     try
@@ -77,6 +87,15 @@ enddef
 export def Close(conn: any)
   job_stop(conn.job)
   Ended(conn)
+enddef
+
+# The error of a message that the daemon would end the connection for, so that it would be sent again for ever; {} for others.
+def TooLarge(conn: any, method: string, params: dict<any>): dict<any>
+  if conn.limit == 0 || len(json_encode({jsonrpc: '2.0', id: v:numbermax, method: method, params: params})) <= conn.limit
+    return {}
+  endif
+  return {kind: 'tooLarge', message: $'this is longer than the {conn.limit} bytes that the daemon takes at once',
+    limit: conn.limit, hint: 'send it in parts'}
 enddef
 
 def ErrorOf(wire: dict<any>): dict<any>
