@@ -18,7 +18,7 @@ import msgspec
 from sessiond.client import forks
 from sessiond.client.dialing import DaemonTarget, Welcome, check_welcome, introduction
 from sessiond.client.requests import Answer, Request
-from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line
+from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line, too_large
 
 T = TypeVar("T")
 Heard = Callable[[Incoming], None]
@@ -39,6 +39,8 @@ class DaemonConnection:
         self._last_id = 0
         self._awaited: set[int] = set()
         self._answers: dict[int, Incoming] = {}
+        self._message_bytes: int | None = None
+        """How long a message the daemon takes, once it has said so."""
         forks.keep(self, DaemonConnection._forked)
 
     @classmethod
@@ -50,7 +52,9 @@ class DaemonConnection:
         try:
             number = connection.send("initialize", introduction(name, target.token()), deadline)
             answer = connection.wait(number, deadline)
-            check_welcome(answer.error, read_welcome(answer))
+            welcome = read_welcome(answer)
+            check_welcome(answer.error, welcome)
+            connection._message_bytes = welcome.message_bytes
         except BaseException:
             connection.close()
             raise
@@ -77,7 +81,11 @@ class DaemonConnection:
         """Send a request. Its number, for `wait`."""
         line = request_line(self._last_id + 1, method, params)
         self._last_id += 1
-        self._write(line, deadline)
+        refused = too_large(self._last_id, line, self._message_bytes)
+        if refused is None:
+            self._write(line, deadline)
+        else:
+            self._answers[self._last_id] = refused
         self._awaited.add(self._last_id)
         return self._last_id
 

@@ -108,8 +108,13 @@ def target(
     return Local(where, start=start)
 
 
+class _Limits(Value, frozen=True, kw_only=True):
+    message_bytes: int | None = None
+
+
 class _Sessiond(Value, frozen=True, kw_only=True):
     protocol_version: int = 0
+    limits: _Limits = _Limits()
 
 
 class _Experimental(Value, frozen=True, kw_only=True):
@@ -124,6 +129,11 @@ class Welcome(Value, frozen=True, kw_only=True):
     """The part of the result of `initialize` that the client needs."""
 
     capabilities: _Capabilities = _Capabilities()
+
+    @property
+    def message_bytes(self) -> int | None:
+        """Return how long a message to this daemon may be; None if it does not say."""
+        return self.capabilities.experimental.sessiond.limits.message_bytes
 
 
 def introduction(name: str, token: str | None) -> dict[str, Any]:

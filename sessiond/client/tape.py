@@ -53,11 +53,11 @@ class Tape:
         return self._in_flight[0] if self._in_flight else None
 
     def over(self, connection: Any) -> None:
-        """Use this connection for what follows. On another one than before, everything unacknowledged goes again, as one."""
+        """Use this connection for what follows. On another one than before, everything unacknowledged goes again, piece by piece:
+        together it may be more than the daemon takes at once.
+        """
         if connection is not self._connection:
             self._in_flight.clear()
-            if self._pieces:
-                self._pieces = deque([(self._pieces[0][0], "".join(text for _, text in self._pieces))])
             self._connection = connection
 
     def next(self) -> dict[str, Any] | None:

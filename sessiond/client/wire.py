@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.client.failures import NotText
-from sessiond.errors import InvalidParams
+from sessiond.errors import InvalidParams, TooLarge
 
 MAX_LINE_BYTES = 128 * 1024 * 1024
 """A daemon sends half of that at most; a peer that sends more without a newline is not one."""
@@ -33,6 +33,17 @@ _encoder = msgspec.json.Encoder()
 def request_line(number: int, method: str, params: Mapping[str, Any]) -> bytes:
     """A request as a line. InvalidParams where a value in it has no JSON."""
     return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def too_large(number: int, line: bytes, limit: int | None) -> Incoming | None:
+    """Return the response to a request that the daemon would end the connection for, so that it would be sent again for ever;
+    None for any other.
+    """
+    if limit is None or len(line) - 1 <= limit:
+        return None
+    data = {"kind": TooLarge.kind, "limit": limit, "hint": "send it in parts"}
+    message = f"the request is longer than the {limit} bytes that the daemon takes at once"
+    return Incoming(id=number, error={"message": message, "data": data})
 
 
 def cancellation(number: int) -> bytes:

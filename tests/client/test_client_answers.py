@@ -107,6 +107,44 @@ def test_a_piece_that_is_refused_interrupts_the_reply(waited_for: bool) -> None:
     assert asked() == REFUSED
 
 
+SMALL = {"capabilities": {"experimental": {"sessiond": {"protocolVersion": 1, "limits": {"messageBytes": 1000}}}}}
+
+
+def test_a_request_that_is_too_large_is_not_sent() -> None:
+    """The daemon would end the connection for it, and it would go over the next one, until the deadline."""
+    daemon, asked = refusing()
+    daemon.answers["initialize"] = SMALL
+    with daemon, connect(daemon.address, token="t", timeout_s=math.inf) as sessiond:
+        session = sessiond.session("s")
+        with pytest.raises(TooLarge, match="longer than the 1000 bytes") as raised:
+            session.append("user", "é" * 500)
+        assert raised.value.data["limit"] == 1000
+        with pytest.raises(TooLarge), session.stream("assistant") as reply:  # noqa: PT012
+            reply.write("one")
+            reply.flush()
+            reply.write("é" * 500)
+        assert reply.status == "interrupted"
+    assert asked() == [("session/extend", "one"), ("session/finish", "interrupted")]
+
+
+async def test_a_request_that_is_too_large_is_not_sent_for_asyncio() -> None:
+    """The same, awaited."""
+    daemon, asked = refusing()
+    daemon.answers["initialize"] = SMALL
+    with daemon:
+        async with await aconnect(daemon.address, token="t", timeout_s=math.inf) as sessiond:
+            session = sessiond.session("s")
+            with pytest.raises(TooLarge, match="longer than the 1000 bytes"):
+                await session.append("user", "é" * 500)
+            with pytest.raises(TooLarge):  # noqa: PT012
+                async with await session.stream("assistant") as reply:
+                    await reply.write("one")
+                    await reply.flush()
+                    await reply.write("é" * 500)
+            assert reply.status == "interrupted"
+    assert asked() == [("session/extend", "one"), ("session/finish", "interrupted")]
+
+
 @pytest.mark.parametrize("error", [KeyError, TooLarge])
 def test_a_block_that_is_left_by_a_piece_that_is_refused(error: type[Exception]) -> None:
     """The caller gets its own exception, or that of the piece."""

@@ -64,6 +64,19 @@ def test_a_tape_is_full_in_time() -> None:
     assert tape.full
 
 
+def test_a_tape_sends_its_pieces_again_as_they_were() -> None:
+    """Together they may be longer than the daemon takes at once."""
+    tape = Tape("s", "m", 0)
+    for connection in (1, 2):
+        tape.over(connection)
+        for text in ("one", "two"):
+            if connection == 1:
+                tape.add(text)
+            params = tape.next()
+            assert params is not None and params["text"] == text
+            tape.sent(object())
+
+
 def wire_change(seqs: list[int]) -> msgspec.Raw:
     if len(seqs) == 1 and seqs[0] % 2:
         return msgspec.Raw(msgspec.json.encode({"kind": "state", "seq": seqs[0], "values": {}}))

@@ -17,7 +17,7 @@ from sessiond.client import forks
 from sessiond.client.connection import read_welcome
 from sessiond.client.dialing import DaemonTarget, check_welcome, introduction
 from sessiond.client.requests import Answer, Request
-from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line
+from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line, too_large
 
 T = TypeVar("T")
 Heard = Callable[[Incoming], None]
@@ -40,6 +40,8 @@ class AsyncConnection:
         """When the first request was made that got no response in time, of those since anything was heard."""
         self.ended: BaseException | None = None
         """Why it is of no use any more."""
+        self._message_bytes: int | None = None
+        """How long a message the daemon takes, once it has said so."""
         self.told_of_end: Callable[[], None] | None = None
         self._reading = asyncio.create_task(self._read())
         forks.keep(self, AsyncConnection._forked)
@@ -61,7 +63,9 @@ class AsyncConnection:
         connection = cls(reader, writer, heard)
         try:
             answer = await (await connection.send("initialize", introduction(name, token)))
-            check_welcome(answer.error, read_welcome(answer))
+            welcome = read_welcome(answer)
+            check_welcome(answer.error, welcome)
+            connection._message_bytes = welcome.message_bytes
         except BaseException:
             connection.close()
             raise
@@ -99,8 +103,12 @@ class AsyncConnection:
         self._last_id = number
         answer: asyncio.Future[Incoming] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_look_at)
-        self._awaited[number] = answer
-        self._writer.write(line)
+        refused = too_large(number, line, self._message_bytes)
+        if refused is None:
+            self._awaited[number] = answer
+            self._writer.write(line)
+        else:
+            answer.set_result(refused)
         return number, answer
 
     def silent_s(self, begun: float) -> float:
