@@ -117,6 +117,31 @@ return {
     end,
   },
   {
+    'a draft that is equal to the last message comes back, unless it was sent from here',
+    function()
+      local opened = vim.deepcopy(OPENED)
+      opened.result.messages = { { id = 'm', seq = 1, role = 'user', content = 'continue' } }
+      opened.result.session.messageCount, opened.result.session.seq = 1, 1
+      opened.result.state = { ['draft:neovim'] = 'continue' }
+      local answers = { ['session/append'] = { result = { messages = { { id = 'n', seq = 2 } } } } }
+      answers['session/open'], answers['state/set'] = opened, vim.NIL
+      local log = fake(answers)
+      vim.cmd('edit sessiond://x')
+      t.wait_for_statusline('[x:1]')
+      draft_is({ 'continue' })
+      vim.cmd('SessiondDraft')
+      vim.cmd('SessiondSay')
+      t.wait('it is sent', function()
+        return #appended(log) == 1 and t.statusline() == '[x:2]'
+      end)
+      -- As if the connection had been lost before the draft was removed.
+      client.abandon()
+      t.wait_for_message('reconnected')
+      t.wait_for_statusline('[x:1]')
+      draft_is({ '' })
+    end,
+  },
+  {
     'a message that is longer than the daemon takes is refused at once',
     function()
       local ours = { protocolVersion = 1, limits = { messageBytes = 1000 } }

@@ -94,6 +94,29 @@ def g:Test_a_read_only_disk()
   assert_equal([], DraftText())
 enddef
 
+def g:Test_a_draft_that_is_equal_to_the_last_message_comes_back_unless_it_was_sent_from_here()
+  var opened = deepcopy(OPENED)
+  opened.result.messages = [{id: 'm', seq: 1, role: 'user', content: 'continue'}]
+  opened.result.session.messageCount = 1
+  opened.result.session.seq = 1
+  opened.result.state = {'draft:vim': 'continue'}
+  var taken = {result: {messages: [{id: 'n', seq: 2}]}}
+  var log = Fake({'session/open': opened, 'session/append': taken, 'state/set': v:null})
+  edit sessiond://x
+  t.Wait('it is open', () => sessiond#Statusline() ==# '[x:1]')
+  assert_equal(['continue'], DraftText())
+  SessiondDraft
+  SessiondSay
+  t.Wait('it is sent', () => len(Appended(log)) == 1 && sessiond#Statusline() ==# '[x:2]')
+  # As if the connection had been lost before the draft was removed.
+  for relay in job_info()
+    job_stop(relay, 'kill')
+  endfor
+  t.WaitForMessage('reconnected')
+  t.Wait('it is open again', () => sessiond#Statusline() ==# '[x:1]')
+  assert_equal([''], DraftText())
+enddef
+
 def g:Test_a_message_that_is_longer_than_the_daemon_takes_is_refused_at_once()
   var ours = {protocolVersion: 1, limits: {messageBytes: 1000}}
   var log = Fake({initialize: {result: {capabilities: {experimental: {sessiond: ours}}}}})

@@ -77,30 +77,22 @@ local function store(of, text)
   end)
 end
 
--- What this adds to a room: {draft: buffer or nil, typed: its text when it was last read, kept: the text that the daemon has, stored_at,
--- timer, complained: the user was told that the daemon refuses it}.
+-- What this adds to a room: {draft: buffer or nil, typed: its text when it was last read, kept: the text that the daemon has, said: the
+-- last text that became a message, stored_at, timer, complained: the user was told that the daemon refuses it}.
 function M.join(to)
   local name = buffer_name(to.id)
   if vim.fn.bufexists(name) == 1 then
     to.draft = vim.fn.bufadd(name)
   end
-  to.typed, to.kept, to.stored_at = '', '', -EVERY_MS
+  to.typed, to.kept, to.said, to.stored_at = '', '', '', -EVERY_MS
 end
 
--- The user's last message. A draft that is equal to it was sent just before Neovim died.
-local function last_said(of)
-  for index = #of.t.messages, 1, -1 do
-    if of.t.messages[index].role == 'user' then
-      return of.t.messages[index].content
-    end
-  end
-end
-
--- The session was opened: an earlier draft comes back if nothing else has been typed since.
+-- The session was opened: an earlier draft comes back if nothing else has been typed since, and if it was not sent from here. What an
+-- earlier Neovim may have sent is shown: the same may have been typed again, and twice is better than lost.
 function M.opened(of, state)
   local stored = state[KEY]
   of.kept = type(stored) == 'string' and stored or ''
-  if of.kept ~= '' and M.text(of) == '' and #of.outbox == 0 and of.kept ~= last_said(of) then
+  if of.kept ~= '' and M.text(of) == '' and #of.outbox == 0 and of.kept ~= of.said then
     M.put_back(of, { of.kept })
   else
     M.touch(of)

@@ -46,7 +46,7 @@ local function sent(to, entry, failure, answer)
       timestamp = os.date('%Y-%m-%d %H:%M'),
     })
     view.paint(to.buf, to.t, transcript.put(to.t, message))
-    to.unsure = nil
+    to.unsure, to.said = nil, entry.text
     draft.touch(to)
   end
   room.refresh()

@@ -8,25 +8,25 @@ import autoload './client.vim'
 import autoload './outbox.vim'
 import autoload './room.vim'
 import autoload './say.vim'
-import autoload './transcript.vim'
 
 const KEY = 'draft:vim'
 const EVERY_MS = 1000
 const HEIGHT = 5
 const KEEP_MS = 1000
 
-# What this adds to a room: {draft: buffer or 0, typed: its text when it was last read, kept: the text that the daemon has, stored_at,
-# timer, complained: the user was told that the daemon refuses it}.
+# What this adds to a room: {draft: buffer or 0, typed: its text when it was last read, kept: the text that the daemon has, said: the
+# last text that became a message, stored_at, timer, complained: the user was told that the daemon refuses it}.
 export def Join(to: any)
   var buf = bufexists(Name(to.id)) ? bufadd(Name(to.id)) : 0
-  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', stored_at: [], timer: 0, complained: false})
+  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', said: '', stored_at: [], timer: 0, complained: false})
 enddef
 
-# The session was opened: an earlier draft comes back if nothing else has been typed since.
+# The session was opened: an earlier draft comes back if nothing else has been typed since, and if it was not sent from here. What an
+# earlier Vim may have sent is shown: the same may have been typed again, and twice is better than lost.
 export def Opened(of: any, state: dict<any>)
   var stored = get(state, KEY, '')
   of.kept = type(stored) == v:t_string ? stored : ''
-  if of.kept !=# '' && Text(of) ==# '' && empty(of.outbox) && of.kept !=# LastSaid(of)
+  if of.kept !=# '' && Text(of) ==# '' && empty(of.outbox) && of.kept !=# of.said
     PutBack(of, [of.kept])
   else
     Touch(of)
@@ -145,15 +145,6 @@ enddef
 # The part of a text that is worth keeping.
 def Worth(text: string): string
   return trim(text) ==# '' ? '' : text
-enddef
-
-# A draft like this was sent just before Vim died.
-def LastSaid(of: any): any
-  var index = transcript.Len(of.t) - 1
-  while index >= 0 && transcript.At(of.t, index).role !=# 'user'
-    index -= 1
-  endwhile
-  return index < 0 ? '' : transcript.At(of.t, index).content
 enddef
 
 def Settle(of: any)

@@ -92,6 +92,7 @@ def Sent(to: any, entry: any, error: dict<any>, answer: any)
     var message = extend({seq: answer.messages[0].seq, timestamp: strftime('%Y-%m-%d %H:%M')}, entry.message)
     view.Paint(to.buf, to.t, transcript.Put(to.t, message))
     to.unsure = {}
+    to.said = entry.text
     draft.Touch(to)
   endif
   room.Refresh()
