@@ -112,6 +112,7 @@ WORDS are marked in it.  Returns the buffer at once; the messages
 follow."
   (let ((buffer (or (sessiond-chat-buffer id) (sessiond-chat--make id))))
     (with-current-buffer buffer
+      (sessiond-chat--listen)
       (setq sessiond-chat--target seq
             sessiond-chat--words words)
       (if (and seq sessiond-compose--opened)
@@ -132,12 +133,19 @@ follow."
                   (when (buffer-live-p buffer)
                     (with-current-buffer buffer
                       (sessiond-chat--hear event data)))))
-          (sessiond-attach id sessiond-chat--listener sessiond-chat-messages)
+          (sessiond-chat--listen)
           buffer)
       (sessiond-error
        (kill-buffer buffer)
        (signal (car err) (cdr err))))))
 
+
+(defun sessiond-chat--listen ()
+  "Listen to the session of this buffer, unless we do.
+A session that was deleted may have been restored, and one that could
+not be opened may be readable again."
+  (unless (sessiond-attached-p sessiond-session-id sessiond-chat--listener)
+    (sessiond-attach sessiond-session-id sessiond-chat--listener sessiond-chat-messages)))
 
 ;;; What happens to the session
 
@@ -163,6 +171,9 @@ follow."
   (seq-doseq (message (plist-get result :messages))
     (sessiond-compose-arrived (plist-get message :id)))
   (sessiond-chat--rename (plist-get result :session))
+  (when sessiond-compose--deleted
+    (setq sessiond-compose--deleted nil)
+    (sessiond-compose--keep-soon))
   (unless sessiond-compose--opened
     (setq sessiond-compose--opened t)
     (sessiond-compose-restore

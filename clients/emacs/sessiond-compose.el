@@ -77,7 +77,8 @@ If that fails, the text comes back."
     (cond
      ((string-empty-p text) (user-error "There is nothing to send"))
      (sessiond-compose--deleted
-      (user-error "This session was deleted; what you typed is still here")))
+      (user-error "This session was deleted; what you typed is still here.  `sessiond restore %s' brings it back; then switch to it"
+                  sessiond-session-id)))
     (let* ((id (or (cdr (assoc text sessiond-compose--returned)) (sessiond-new-id)))
            (buffer (current-buffer))
            (entry (sessiond-with-errors

@@ -104,6 +104,13 @@ FUNCTION must not wait.  `sessiond-detach' ends this."
     (when (sessiond-connected-p)
       (sessiond--open session listener))))
 
+(defun sessiond-attached-p (id function)
+  "Whether FUNCTION listens to session ID."
+  (when-let* ((session (gethash id sessiond--sessions)))
+    (and (cl-find function (sessiond--session-listeners session)
+                  :key #'sessiond--listener-function)
+         t)))
+
 (defun sessiond-detach (id function)
   "FUNCTION no longer listens to session ID.
 When nobody does the session is closed, and saved by the daemon if

@@ -419,6 +419,23 @@
     (should (= (sessiond-test-times "last words") 1))
     (kill-buffer)))
 
+(sessiond-test sessiond-chat-restored
+    "A session that was deleted and restored is open again when one switches to it."
+  (let ((id (sessiond-test-new)))
+    (sessiond-test-open id)
+    (sessiond-test-type "orphan")
+    (sessiond-test-with-peer peer
+      (sessiond-test-ask peer 'session/delete :sessionId id)
+      (sessiond-test-until sessiond-compose--deleted)
+      (sessiond-test-ask peer 'session/restore :sessionId id)
+      (sessiond-switch id)
+      (sessiond-test-until (not sessiond-compose--deleted))
+      (should (equal (sessiond-compose-input) "orphan"))
+      (sessiond-send)
+      (sessiond-test-until (equal (sessiond-test-said id) '("orphan")))
+      (sessiond-test-say peer id "again")
+      (sessiond-test-until (= (sessiond-test-times "again") 1)))))
+
 (sessiond-test sessiond-chat-deleted-under-a-draft
     "A draft that was on its way when the session was deleted covers nothing of what is said."
   (let ((said nil))

@@ -143,6 +143,27 @@ return {
     end,
   },
   {
+    'a session that was deleted and restored is open again when it is shown or spoken to',
+    function()
+      local id, other = t.new('back'), t.other()
+      local function come_and_go()
+        t.ask(other, 'session/delete', { sessionId = id })
+        t.wait('it is gone', function()
+          return t.statusline():match('gone')
+        end)
+        t.ask(other, 'session/restore', { sessionId = id })
+      end
+      come_and_go()
+      vim.cmd('SessiondSay one')
+      t.wait_for_texts({ 'one' })
+      come_and_go()
+      vim.cmd('SessiondSwitch ' .. id)
+      t.wait_for_statusline('[back:1]')
+      t.append(other, id, { { role = 'user', content = 'two' } })
+      t.wait_for_texts({ 'one', 'two' })
+    end,
+  },
+  {
     'blocks, thinking and control characters are shown as text',
     function()
       local id = t.new('blocks')

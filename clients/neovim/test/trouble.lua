@@ -117,6 +117,17 @@ return {
     end,
   },
   {
+    'a session that cannot be read says why it takes no message',
+    function()
+      fake({ ['session/open'] = failing('badFile', 'line 3 is broken') })
+      vim.cmd('edit sessiond://x')
+      t.wait_for_message('x cannot be opened: line 3 is broken (look at the disk)')
+      vim.cmd('SessiondSay hello')
+      t.wait_for_message('not sent: line 3 is broken (look at the disk)')
+      draft_is({ 'hello' })
+    end,
+  },
+  {
     'a draft that is equal to the last message comes back, unless it was sent from here',
     function()
       local opened = vim.deepcopy(OPENED)

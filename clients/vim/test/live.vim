@@ -106,6 +106,24 @@ def g:Test_a_session_deleted_by_somebody_else_keeps_its_text_and_what_is_said()
   assert_equal(['kept'], t.Texts())
 enddef
 
+def g:Test_a_session_that_was_deleted_and_restored_is_open_again_when_it_is_shown_or_spoken_to()
+  var id = t.New('back')
+  var other = t.Other()
+  def ComeAndGo()
+    t.Ask(other, 'session/delete', {sessionId: id})
+    t.Wait('it is gone', () => sessiond#Statusline() =~# 'gone')
+    t.Ask(other, 'session/restore', {sessionId: id})
+  enddef
+  ComeAndGo()
+  SessiondSay one
+  t.WaitForTexts(['one'])
+  ComeAndGo()
+  execute 'SessiondSwitch' id
+  t.Wait('it is open', () => sessiond#Statusline() ==# '[back:1]')
+  t.Append(other, id, [{role: 'user', content: 'two'}])
+  t.WaitForTexts(['one', 'two'])
+enddef
+
 def g:Test_blocks_thinking_and_control_characters_are_shown_as_text()
   var id = t.New('blocks')
   var other = t.Other()

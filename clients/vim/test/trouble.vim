@@ -94,6 +94,15 @@ def g:Test_a_read_only_disk()
   assert_equal([], DraftText())
 enddef
 
+def g:Test_a_session_that_cannot_be_read_says_why_it_takes_no_message()
+  Fake({'session/open': Failing('badFile', 'line 3 is broken')})
+  edit sessiond://x
+  t.WaitForMessage('x cannot be opened: line 3 is broken (look at the disk)')
+  SessiondSay hello
+  t.WaitForMessage('not sent: line 3 is broken (look at the disk)')
+  assert_equal(['hello'], DraftText())
+enddef
+
 def g:Test_a_draft_that_is_equal_to_the_last_message_comes_back_unless_it_was_sent_from_here()
   var opened = deepcopy(OPENED)
   opened.result.messages = [{id: 'm', seq: 1, role: 'user', content: 'continue'}]

@@ -72,8 +72,7 @@ function M.say(to, text)
   local entry = { text = text, message = { id = id_for(to, text), role = 'user', content = text } }
   table.insert(to.outbox, entry)
   if to.state == 'gone' then
-    say.error('not sent', { message = to.id .. ' no longer exists' })
-    M.take_back(to)
+    room.open_again(to)
   elseif to.state == 'lost' then
     say.warn('the message will be sent when the daemon is back')
     wake(to)

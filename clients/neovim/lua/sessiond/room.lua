@@ -4,7 +4,7 @@
 --   opening  `session/open` is on its way; notifications wait in `early`
 --   open     follows live
 --   lost     the connection is gone; opened again, since t.seq, when it is back
---   gone     deleted, or it could not be opened: what is shown remains
+--   gone     deleted, or it could not be opened: what is shown remains; opened again when it is asked for
 -- `outbox` is outbox.lua's: our messages that are not durable yet.
 local client = require('sessiond.client')
 local hubs = require('sessiond.hubs')
@@ -74,6 +74,9 @@ function M.enter(mods, id, seq)
   vim.bo[buf].buflisted = true
   vim.cmd(('%s %sbuffer %d'):format(mods, mods == '' and 'hide ' or 's', buf))
   local room = M.of(buf)
+  if room and room.state == 'gone' then
+    M.open_again(room)
+  end
   if seq and room then
     room.target, room.win = seq, vim.api.nvim_get_current_win()
     seek(room)
@@ -179,7 +182,7 @@ local function not_opened(room, failure)
     return
   end
   room.state = failure.kind == 'noProgram' and 'lost' or 'gone'
-  say.error(room.id .. ' cannot be opened', failure)
+  say.error(#room.outbox > 0 and 'not sent' or room.id .. ' cannot be opened', failure)
   outbox().take_back(room)
   M.refresh()
 end
@@ -228,6 +231,11 @@ function open(room, since)
   client.request('session/open', params, function(failure, result)
     opened(room, since, failure, result)
   end)
+end
+
+-- Opens a room that is gone: it may have been restored, or be readable again.
+function M.open_again(room)
+  open(room, false)
 end
 
 local function changed(room, changes)

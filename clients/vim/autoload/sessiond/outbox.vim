@@ -17,8 +17,7 @@ export def Say(to: any, text: string)
   var entry = {text: text, message: {id: Id(to, text), role: 'user', content: text}}
   add(to.outbox, entry)
   if to.state ==# 'gone'
-    words.Error('not sent', {message: $'{to.id} no longer exists'})
-    TakeBack(to)
+    room.OpenAgain(to)
   elseif to.state ==# 'lost'
     words.Warn('the message will be sent when the daemon is back')
     Wake(to)

@@ -5,7 +5,7 @@ vim9script
 #   opening  `session/open` is on its way; notifications wait in `early`
 #   open     follows live
 #   lost     the connection is gone; opened again, since t.seq, when it is back
-#   gone     deleted, or it could not be opened: what is shown remains
+#   gone     deleted, or it could not be opened: what is shown remains; opened again when it is asked for
 # `outbox` is outbox.vim's: our messages that are not durable yet.
 
 import autoload './client.vim'
@@ -55,6 +55,9 @@ export def Enter(mods: string, id: string, seq: number = 0)
   setbufvar(buf, '&buflisted', true)
   execute mods $'{mods ==# "" ? "hide " : "s"}buffer {buf}'
   var room = Of(buf)
+  if get(room, 'state', '') ==# 'gone'
+    OpenAgain(room)
+  endif
   if seq > 0 && !empty(room)
     room.target = seq
     room.win = win_getid()
@@ -158,6 +161,11 @@ def Open(room: any, since: bool)
   client.Request('session/open', extend({sessionId: room.id}, how), (error, opened) => Opened(room, since, error, opened))
 enddef
 
+# Opens a room that is gone: it may have been restored, or be readable again.
+export def OpenAgain(room: any)
+  Open(room, false)
+enddef
+
 def Opened(room: any, since: bool, error: dict<any>, opened: any)
   if !IsHere(room)
     return
@@ -200,7 +208,7 @@ def NotOpened(room: any, error: dict<any>)
     return
   endif
   room.state = error.kind ==# 'noProgram' ? 'lost' : 'gone'
-  say.Error($'{room.id} cannot be opened', error)
+  say.Error(empty(room.outbox) ? $'{room.id} cannot be opened' : 'not sent', error)
   outbox.TakeBack(room)
   Refresh()
 enddef
