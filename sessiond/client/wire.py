@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,10 @@ _encoder = msgspec.json.Encoder()
 
 def request_line(number: int, method: str, params: Mapping[str, Any]) -> bytes:
     """A request as a line. InvalidParams where a value in it has no JSON."""
-    return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    line = _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    if b"null" in line:  # what msgspec writes for them; few requests have one
+        _check_numbers(params)
+    return line
 
 
 def too_large(number: int, line: bytes, limit: int | None) -> Incoming | None:
@@ -64,6 +68,23 @@ def _line(message: dict[str, Any]) -> bytes:
         raise _not_text() from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidParams(f"a value cannot be sent as JSON: {error}") from None
+
+
+def _check_numbers(params: Mapping[str, Any]) -> None:
+    """InvalidParams where there is NaN or an infinity: as null it could delete something."""
+    left: list[Any] = [params]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            continue  # most are, and the question after a mapping takes long
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidParams(f"{value} cannot be sent as JSON", hint="send a finite number, a text or None")
+        if isinstance(value, Mapping):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            left.extend(value)
+        elif isinstance(value, Struct):
+            left.extend(msgspec.structs.asdict(value).values())
 
 
 def check_text(text: str) -> None:

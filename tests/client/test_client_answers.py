@@ -107,6 +107,20 @@ def test_a_piece_that_is_refused_interrupts_the_reply(waited_for: bool) -> None:
     assert asked() == REFUSED
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_not_sent(number: float) -> None:
+    """As null, which is what JSON has for it at best, it would delete state. A null that is meant goes."""
+    with Scripted(state__set={"seq": 2}) as daemon, connect(daemon.address, token="t") as sessiond:
+        session = sessiond.session("s")
+        for value in (number, [{"deep": (number,)}]):
+            with pytest.raises(InvalidParams, match="cannot be sent as JSON"):
+                session.set_state({"w": value})
+            with pytest.raises(InvalidParams, match="cannot be sent as JSON"):
+                session.append("user", "x", metadata={"w": value})
+        session.set_state({"w": None, "v": 1.5})
+        assert [one["params"]["values"] for one in daemon.asked[1:]] == [{"w": None, "v": 1.5}]
+
+
 SMALL = {"capabilities": {"experimental": {"sessiond": {"protocolVersion": 1, "limits": {"messageBytes": 1000}}}}}
 
 
