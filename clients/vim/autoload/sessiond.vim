@@ -85,9 +85,9 @@ export def Save()
   if empty(here)
     return
   endif
-  client.Request('session/save', {sessionId: here.id}, (error, answer) => {
+  client.Request('session/save', {sessionId: here.id}, (error, kept) => {
     if !room.Failed('not saved', error)
-      var saved = answer.saved
+      var saved = kept.saved
       say.Info(empty(saved) ? 'nothing to save' : $'{saved[0].path} ({saved[0].bytes} bytes)')
     endif
   })
