@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STORE_FORMATS = ("jsonl", "amacs", "cortex", "agent-q", "theia", "sibyl")
 DEFAULT_STORE = "default"
 STORE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_NAME_HINT = "use a-z, 0-9, - and _, beginning with a letter or digit"
 
 Table: TypeAlias = dict[str, object]
 """As TOML has it, not checked yet."""
@@ -207,8 +208,9 @@ def default_store_path(where: Places) -> str:
 def _store(path: str, name: str, entry: object, where: Places) -> StoreConfig:
     here = f"{path}: [stores.{name}]"
     if STORE_NAME.fullmatch(name) is None:
-        hint = "use a-z, 0-9, - and _, beginning with a letter or digit"
-        raise ConfigError(f"{here}: {name!r} is not a valid store name", hint=hint, path=path, key=f"stores.{name}")
+        raise ConfigError(
+            f"{here}: {name!r} is not a valid store name", hint=_NAME_HINT, path=path, key=f"stores.{name}"
+        )
     if not isinstance(entry, dict):
         hint = f'write [stores.{name}] with path = "..." and format = "..."'
         raise ConfigError(f"{path}: stores.{name} must be a table", hint=hint, path=path, key=f"stores.{name}")
@@ -307,10 +309,22 @@ def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig
         raise InvalidParams(error.message, hint=error.hint, **error.data) from None
 
 
-def with_shared(fs: FileSystem, where: Places, config: Config, name: str, entries: Mapping[str, str | bool]) -> Config:
-    """Add a shared store: `[stores.NAME]` with `entries`. Errors as in `with_store`."""
+def must_be_free(config: Config, name: str) -> None:
+    """Raise AlreadyExists or ConfigError unless a store may be added under this name."""
     if any(known.name == name for known in config.stores):
         raise AlreadyExists(f"store {name!r} already exists", hint="choose another name")
+    must_be_name(name)
+
+
+def must_be_name(name: str) -> None:
+    """Raise ConfigError unless a store can have this name."""
+    if STORE_NAME.fullmatch(name) is None:
+        raise ConfigError(f"{name!r} is not a valid store name", hint=_NAME_HINT)
+
+
+def with_shared(fs: FileSystem, where: Places, config: Config, name: str, entries: Mapping[str, str | bool]) -> Config:
+    """Add a shared store: `[stores.NAME]` with `entries`. Errors as in `with_store`."""
+    must_be_free(config, name)
     text = _read(fs, config.file)
     lines = [
         f"{key} = {'true' if one is True else _toml(str(one))}\n" for key, one in entries.items() if one is not False

@@ -12,6 +12,7 @@ from sessiond import config as configuration
 from sessiond.cli.options import NamedFile, as_json
 from sessiond.cli.output import print_json, say, table
 from sessiond.cli.store_key import key
+from sessiond.cli.store_left import set_aside
 from sessiond.endpoint import Places, places
 from sessiond.errors import ConfigError
 from sessiond.fs import RealFileSystem
@@ -148,6 +149,9 @@ def join(
 ) -> None:  # fmt: skip
     """Add the shared store NAME to config.toml, after a visit to its hub. Nothing is changed if the hub refuses."""
     local = local or name
+    fs, where = RealFileSystem(), places()
+    config = configuration.load(fs, where)
+    configuration.must_be_free(config, local)
     texts = {
         "url": url, "service": service, "store": name if local != name else None,
         "password_file": _absolute(password_file), "listen_url": listen_url, "key_file": _absolute(key_file),
@@ -160,11 +164,13 @@ def join(
     welcome = ask_hub(address, _welcome, _absolute(key_file))
     if welcome.sealed and key_file is None:
         raise ConfigError(f"the store {name} is encrypted", hint="add --key-file with a copy of its key")
-    fs, where = RealFileSystem(), places()
-    configuration.with_shared(fs, where, configuration.load(fs, where), local, entries)
+    aside = set_aside(fs, where, local, welcome.identity)
+    configuration.with_shared(fs, where, config, local, entries)
     if as_json:
         print_json({"store": local, "member": welcome.member, "encrypted": welcome.sealed})
         return
+    if aside is not None:
+        say(f"what was fetched of another store that was called {local} is now in {aside}, and is not shared")
     say(f"joined {local} as {welcome.member}; its sessions are {local}/ID")
     say("a daemon that is running learns of it when it starts again: sessiond stop")
 

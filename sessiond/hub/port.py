@@ -185,7 +185,8 @@ class HubWelcome(msgspec.Struct, frozen=True):
     """The facts that a hub tells a daemon. `member`: the author of what it pushes. `sealed`: the store's contents are encrypted.
 
     `hints`: `listening` (the hub tells of changes at once) or `polling` (a pooler is in between). `problem`: why an answer of
-    this hub means less than it should, for people; None if all is well.
+    this hub means less than it should, for people; None if all is well. `identity`: tells the store from every other one, also
+    from one of the same name on another hub, and is the same after a backup was restored.
     """
 
     store: str
@@ -194,6 +195,7 @@ class HubWelcome(msgspec.Struct, frozen=True):
     hints: Literal["listening", "polling"]
     server: str
     problem: str | None
+    identity: str = ""
 
 
 class HeadHint(msgspec.Struct, frozen=True):

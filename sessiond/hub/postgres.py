@@ -42,6 +42,7 @@ _PAGE_ROWS = 2000
 
 _OPEN = """
 SELECT s.id, s.sealed, m.name, current_setting('server_version') AS server, v.version,
+       s.id || '.' || (extract(epoch FROM s.created_at) * 1000000)::bigint AS identity,
        current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AS safe
 FROM sessiond.stores s
 JOIN sessiond.members m ON m.store = s.id AND m.role_name = session_user AND m.revoked_at IS NULL
@@ -241,7 +242,9 @@ class PostgresHub:
             if row["safe"]
             else "the server runs with fsync or full_page_writes off: a crash may lose what it confirmed"
         )
-        hello = HubWelcome(self._address.store, row["name"], row["sealed"], "listening", row["server"], problem)
+        hello = HubWelcome(
+            self._address.store, row["name"], row["sealed"], "listening", row["server"], problem, row["identity"]
+        )
         # A push of an earlier process of this replica may still be on its way.
         if self._replica is not None:
             await self._settle(row["id"], ())

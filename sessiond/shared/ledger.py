@@ -81,6 +81,8 @@ class Ledger(ListedSessions, ParkedOperations):
         self.cursor: HubCursor | None = None
         self.member = ""
         """The name of this machine's member, as the hub said it last; empty: it never did."""
+        self.identity = ""
+        """The store's on the hub (`HubWelcome.identity`); empty: the hub never said it."""
         self.problem: StoreProblem | None = None
         """Why it cannot be written, or (`unavailable`) not even be read. Nothing may be acknowledged meanwhile."""
         self.on_problem: Callable[[], None] = lambda: None
@@ -389,6 +391,16 @@ class Ledger(ListedSessions, ParkedOperations):
 
             self._write_later("", keep)
 
+    async def keep_identity(self, identity: str) -> None:
+        """On the disk when this returns: what is said from now on is for this store. ReadOnly, Indeterminate."""
+
+        def keep() -> None:
+            with self._synced():
+                self._db.execute("INSERT OR REPLACE INTO hub VALUES (1, ?)", (identity,))
+
+        await shielded(self._write(keep))
+        self.identity = identity
+
     # What waits
 
     async def queue(self, session: str, waiting: Sequence[Waiting]) -> list[Waiting]:
@@ -507,6 +519,7 @@ class Ledger(ListedSessions, ParkedOperations):
         found = db.execute("SELECT value FROM cursor").fetchone()
         self.cursor = None if found is None else msgspec.json.decode(found[0], type=HubCursor)
         self.member = "".join(name for (name,) in db.execute("SELECT name FROM member"))
+        self.identity = "".join(identity for (identity,) in db.execute("SELECT identity FROM hub"))
 
     def _rename(self, db: sqlite3.Connection) -> None:
         """Give what waits since an earlier life a name of this one too."""

@@ -38,6 +38,9 @@ SCHEMA = f"""
 _MEMBER = """
     CREATE TABLE IF NOT EXISTS member (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL)
 """
+_HUB = """
+    CREATE TABLE IF NOT EXISTS hub (one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL)
+"""
 _AUTHOR = "ALTER TABLE waiting ADD COLUMN author TEXT NOT NULL DEFAULT ''"
 
 
@@ -46,6 +49,7 @@ def prepare(db: sqlite3.Connection) -> None:
     if db.execute("PRAGMA user_version").fetchone()[0] == 0:
         db.executescript("BEGIN;" + SCHEMA + "COMMIT;")
     db.execute(_MEMBER)
+    db.execute(_HUB)
     if "author" not in [row[1] for row in db.execute("PRAGMA table_info(waiting)")]:
         db.execute(_AUTHOR)
 
@@ -54,6 +58,24 @@ def copy(source: str, target: str) -> None:
     """Copy what is committed at this moment, through a connection of its own: whoever writes does not wait for it."""
     with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as db:
         db.execute("VACUUM INTO ?", (target,))
+
+
+def fold_in(path: str) -> None:
+    """Bring everything into the one file, so that it can be moved. Nobody else may have it open."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=rw", uri=True)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.Error as error:
+        raise ValueError(f"cannot be read: {error}") from None
+
+
+def identity_of(path: str) -> str:
+    """Return the identity of the store that a ledger is of; empty: it does not say. Nothing is written."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as db:
+            return "".join(identity for (identity,) in db.execute("SELECT identity FROM hub"))
+    except sqlite3.Error:  # of an earlier version, or damaged: it cannot say
+        return ""
 
 
 def count_waiting(path: str) -> int:

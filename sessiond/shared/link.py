@@ -70,6 +70,8 @@ class HubLink:
         self.up = False
         self.refused = False
         """The hub said that this machine is not a member. It may still be reached, and what it lists means nothing."""
+        self.ours = False
+        """The hub has said, since it was lost last, that it has the store that the ledger is of."""
         self.sealed = False
         self.reason: str | None = None
         self.since = self.now()
@@ -89,6 +91,7 @@ class HubLink:
 
     def _hear(self, hint: Hint) -> None:
         if isinstance(hint, Lost):
+            self.ours = False
             self._down(hint.reason)
         elif isinstance(hint, HeadHint) and hint.head <= self.ledger.head(hint.session).number:
             return  # most hints are of our own pushes
@@ -114,6 +117,16 @@ class HubLink:
             self.since = self.now()
         self.up, self.reason = False, reason
         self.on_change()
+
+    def is_another(self, path: str) -> None:
+        """The address leads to another store than the one of which this machine has the ledger at `path`."""
+        reason = (
+            f"the hub has another store of this name than the one in {path}, so nothing is exchanged with it;"
+            f" run `sessiond store leave {self.name}`, `sessiond stop`, and join again"
+        )
+        if reason != self.reason:
+            log.error("store %s: %s", self.name, reason)
+            self._down(reason)
 
     @property
     def member(self) -> str:

@@ -9,6 +9,9 @@ A hub that was restored from an older backup has less than the ledger, or someth
 the names that the operations had; what it has and we lack is fetched. Nothing is dropped here because the hub forgot it.
 
 While the ledger cannot be written, nothing is fetched; it is tried again every second.
+
+A ledger is of one store. If another one is found under the address, as after `leave` and `join` of another team's store that has
+the same name, nothing is fetched from it and nothing is given to it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import contextlib
 import logging
 
 from sessiond.errors import Conflict, SessiondError, Unavailable
-from sessiond.hub.port import NOTHING, Back, HeadHint, Hint, HubHead, Lost, Ordered, Return, chain, seed
+from sessiond.hub.port import NOTHING, Back, HeadHint, Hint, HubHead, HubWelcome, Lost, Ordered, Return, chain, seed
 from sessiond.limits import HUB_HEADS, HUB_LOOK_S, HUB_PAUSE_S, HUB_PULLS_AT_A_TIME, HUB_PUSH_BYTES, HUB_PUSH_OPERATIONS
 from sessiond.shared.link import Differs
 from sessiond.shared.listing import listed_head
@@ -76,17 +79,22 @@ class Synchroniser:
             if self._missed and self._reached:
                 self._missed, hint = False, Back()
             try:
-                if isinstance(hint, HeadHint):
-                    self._hint(hint)
-                elif isinstance(hint, Differs):
-                    await self._agree(hint.session, await self._link.hub.head(hint.session))
-                elif isinstance(hint, Back) or (hint is None and self._reached):
-                    await self._catch_up()
+                await self._follow(hint)
             except* SessiondError as errors:
                 for error in errors.exceptions:
                     log.warning("store %s: the hub cannot be read: %s", self._store.name, error)
             except* Exception:  # a bug of ours: other changes must still come
                 log.exception("store %s: the hub cannot be read", self._store.name)
+
+    async def _follow(self, hint: Hint | Differs | None) -> None:
+        if isinstance(hint, Back) or (hint is None and self._reached):
+            await self._catch_up()
+        elif not self._link.ours:
+            return  # the list has it, once it is known that this is the right store
+        elif isinstance(hint, HeadHint):
+            self._hint(hint)
+        elif isinstance(hint, Differs):
+            await self._agree(hint.session, await self._link.hub.head(hint.session))
 
     async def _next_hint(self, seconds: float) -> Hint | Differs | None:
         """None if no hint came for so long, or if the time is over already, although hints keep coming."""
@@ -144,6 +152,8 @@ class Synchroniser:
         welcome = await link.hub.welcome()
         if link.refused:
             await link.hub.places([])  # Unauthorized while it is not a member; a list would only be empty
+        if not await self._is_ours(welcome):
+            return
         if not self._ledger.heads:
             link.came_up(welcome)  # a new machine has nothing to give back, and the list may be long
         seen: set[str] = set()
@@ -167,6 +177,15 @@ class Synchroniser:
         self._store.arrived(list(self._ledger.waits))
         if self._mirror is not None:
             self._mirror.go_on()
+
+    async def _is_ours(self, welcome: HubWelcome) -> bool:
+        """Return whether the ledger is of this store; a ledger that does not know yet is from now on."""
+        if not self._ledger.identity and welcome.identity:
+            await self._ledger.keep_identity(welcome.identity)
+        self._link.ours = self._ledger.identity == welcome.identity
+        if not self._link.ours:
+            self._link.is_another(self._ledger.path)
+        return self._link.ours
 
     def _is_unknown(self, local_id: str) -> bool:
         return local_id not in self._ledger.heads and local_id not in self._ledger.waits

@@ -13,6 +13,7 @@ import pytest
 
 from sessiond.hub.address import HubAddress
 from sessiond.hub.postgres import PostgresHub
+from sessiond.shared.ledger import Ledger
 from tests.hub.postgres import Server
 from tests.hub.stores import begin, message
 from tests.shell import Done, Shell
@@ -108,6 +109,42 @@ def test_an_encrypted_store_needs_its_key(shell: Shell, server: Server, database
     assert shell("store", "status", "ours", "--json").json["sealed"]
     key.unlink()
     assert "nobody can read" in bad(shell("store", "verify", "ours"))
+
+
+def test_another_store_of_the_same_name_does_not_get_what_was_fetched(
+    shell: Shell, server: Server, database: str
+) -> None:
+    """The files of the one that was left get another name, but not while a daemon may use them. The same one goes on with them."""
+    good(shell("store", "create", "team", "--url", server.url("postgres", database), "--member", "ada"))
+    good(shell("store", "join", "team", "--url", server.url("ada", database)))
+    identity = server.sql(
+        "SELECT id || '.' || (extract(epoch FROM created_at) * 1000000)::bigint FROM sessiond.stores", database
+    )
+    shared = shell.data / "shared"
+    folder = shared / "team"
+    folder.mkdir(parents=True)
+    (folder / "salaries.jsonl").write_text("9000")
+
+    async def reached() -> None:
+        ledger = Ledger(str(shared / "team.ledger"))
+        await ledger.open()
+        await ledger.keep_identity(identity)
+        await ledger.close()
+
+    asyncio.run(reached())
+    good(shell("store", "leave", "team"))
+    assert ".left-1" not in good(shell("store", "join", "team", "--url", server.url("ada", database)))
+    assert (folder / "salaries.jsonl").exists() and not list(shared.glob("*.left-*"))
+    good(shell("store", "leave", "team"))
+    server.sql("DELETE FROM sessiond.members; DELETE FROM sessiond.stores", database)
+    good(shell("store", "create", "team", "--url", server.url("postgres", database), "--member", "ada"))
+    good(shell("new", "--id", "own"))
+    assert "sessiond stop" in bad(shell("store", "join", "team", "--url", server.url("ada", database)))
+    assert configured(shell) == {}
+    good(shell("stop"))
+    assert str(shared / "team.left-1") in good(shell("store", "join", "team", "--url", server.url("ada", database)))
+    assert sorted(one.name for one in shared.iterdir()) == ["team.left-1", "team.left-1.ledger"]
+    assert (shared / "team.left-1" / "salaries.jsonl").read_text() == "9000"
 
 
 def test_what_is_refused_changes_nothing(shell: Shell, server: Server, database: str) -> None:

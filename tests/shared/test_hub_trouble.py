@@ -10,7 +10,7 @@ from sessiond.hub.keys import new_key
 from sessiond.hub.setup import Owner
 from tests.hub.postgres import Server
 from tests.shared.conftest import Machines
-from tests.shared.machines import Machine, until, until_same
+from tests.shared.machines import Machine, make_team, until, until_same
 from tests.shared.test_sharing import shared_session
 
 
@@ -86,6 +86,31 @@ def test_an_acknowledged_append_survives_the_death_of_the_hub(machines: Machines
     until_same([a, b])
     assert len(acknowledged) == 120
     assert a.texts(session) == ["first", *acknowledged]
+
+
+def test_another_store_of_the_same_name_gets_nothing(machines: Machines, hub_server: Server) -> None:
+    """Neither what the machine has of the one store, nor what waited for it; and both are exchanged again with the right one."""
+    [a] = machines(1)
+    session = shared_session(a)
+    a.until_shared()
+    a.link.cut()
+    a.until_offline()
+    assert a.append(session, "waits")["provisional"]
+    a.kill()
+    a.link.heal()
+    other = f"{a.database}_other"
+    make_team(hub_server, other)
+    rightful = (a.home.path / "config" / "config.toml").read_text()
+    a.home.configure(rightful.replace(f'/{a.database}"', f'/{other}"'))
+    a.start()
+    until(lambda: "another store of this name" in str(a.hub()["problem"]), a.log)
+    assert (a.hub()["state"], a.texts(session)) == ("offline", ["first", "waits"])
+    assert hub_server.sql("SELECT count(*) FROM sessiond.operations", other) == "0"
+    a.kill()
+    a.home.configure(rightful)
+    a.start()
+    a.until_shared()
+    assert a.texts(session) == ["first", "waits"]
 
 
 def test_a_store_that_refuses_offline(machines: Machines) -> None:

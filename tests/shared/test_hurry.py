@@ -41,7 +41,13 @@ class Replica:
         self.pulls = 0
         self.hints: asyncio.Queue[HeadHint] = asyncio.Queue()
         self.link = SimpleNamespace(
-            mirrors=False, hints=self.hints, up=True, heard=lambda *_: None, pull=self._pull, ledger=Ledger(self)
+            mirrors=False,
+            ours=True,
+            hints=self.hints,
+            up=True,
+            heard=lambda *_: None,
+            pull=self._pull,
+            ledger=Ledger(self),
         )
         self.name = "team"
         self.attended = lambda _: attended
