@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,9 +25,9 @@ def address_of(config: HubConfig) -> HubAddress:
 
 
 def open_hub(address: HubAddress, replica: str | None, key_file: str | None = None) -> Hub:
-    """The hub at `address`, as `replica` (32 hexadecimal digits). None: only to read. Reads the key file, and does no other I/O.
+    """The hub at `address`, as `replica` (32 hexadecimal digits). None: only to read. Does no I/O: what needs the key reads its file.
 
-    ConfigError: the extra is not installed, or the key file cannot be used.
+    ConfigError: the extra is not installed.
     """
     need_extra()
     from sessiond.hub.postgres import PostgresHub
@@ -36,7 +37,7 @@ def open_hub(address: HubAddress, replica: str | None, key_file: str | None = No
     from sessiond.hub.keys import read_keys
     from sessiond.hub.sealing import SealedHub, Sealer
 
-    sealer = Sealer(read_keys(key_file), key_file)
+    sealer = Sealer(partial(read_keys, key_file), key_file)
     return SealedHub(PostgresHub(address, replica, sealed=True), sealer, replica or "")
 
 
@@ -48,6 +49,8 @@ def ask_hub(address: HubAddress, work: Callable[[Hub], Awaitable[T]], key_file: 
     async def run() -> T:
         hub = PostgresHub(address, None) if key_file is None else open_hub(address, None, key_file)
         try:
+            if key_file is not None:
+                await hub.welcome()  # before anything is done without the key
             return await work(hub)
         finally:
             await hub.close()

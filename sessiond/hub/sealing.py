@@ -53,15 +53,29 @@ _LENGTH = struct.Struct(">I")
 
 
 class Sealer:
-    """Seals with the last of `keys` and opens with all of them."""
+    """Seals with the last of its keys and opens with all of them."""
 
-    def __init__(self, keys: Sequence[Key], where: str) -> None:
-        """`where`: the key file, for messages."""
+    def __init__(self, read: Callable[[], Sequence[Key]], where: str) -> None:
+        """`read` gives the keys, or raises ConfigError; it is asked again for a key that is not known. `where`: the key file, for
+        messages.
+        """
+        self._read = read
         self._where = where
+        self._ciphers: dict[bytes, _Cipher] = {}
+        self._now = b""
+
+    def need_keys(self) -> None:
+        """ConfigError: there are none."""
+        if not self._ciphers:
+            self._read_keys()
+
+    def _read_keys(self) -> None:
+        keys = self._read()
         self._ciphers = {bytes.fromhex(key.id): _Cipher(key) for key in keys}
         self._now = bytes.fromhex(keys[-1].id)
 
     def seal(self, text: bytes, bound: bytes) -> bytes:
+        self.need_keys()
         cipher = self._ciphers[self._now]
         nonce = hmac.digest(cipher.nonces, _LENGTH.pack(len(bound)) + bound + text, hashlib.sha256)[:_NONCE_BYTES]
         return b"".join((SEALED, self._now, nonce, cipher.aes.encrypt(nonce, text, bound)))
@@ -70,6 +84,8 @@ class Sealer:
         """BadFile: it is not what was sealed under `bound`. ConfigError: the key is not here."""
         if sealed[:1] != SEALED:
             raise BadFile(f"{what} is not sealed, in a store that is")
+        if sealed[1:5] not in self._ciphers:  # a rotation has added it since
+            self._read_keys()
         cipher = self._ciphers.get(sealed[1:5])
         if cipher is None:
             raise ConfigError(
@@ -109,6 +125,8 @@ class SealedHub:
         self._replica = replica
 
     async def welcome(self) -> HubWelcome:
+        """ConfigError: the key is not here; it may be later."""
+        self._sealer.need_keys()
         return await self._hub.welcome()
 
     def subscribe(self, listener: Callable[[Hint], None]) -> None:

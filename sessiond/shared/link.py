@@ -124,6 +124,10 @@ class HubLink:
             f"the hub has another store of this name than the one in {path}, so nothing is exchanged with it;"
             f" run `sessiond store leave {self.name}`, `sessiond stop`, and join again"
         )
+        self.kept_off(reason)
+
+    def kept_off(self, reason: str) -> None:
+        """Nothing can be exchanged, although the hub may answer; it is tried again every second."""
         if reason != self.reason:
             log.error("store %s: %s", self.name, reason)
             self._down(reason)

@@ -82,9 +82,15 @@ class Synchroniser:
                 await self._follow(hint)
             except* SessiondError as errors:
                 for error in errors.exceptions:
-                    log.warning("store %s: the hub cannot be read: %s", self._store.name, error)
+                    self._not_read(error)
             except* Exception:  # a bug of ours: other changes must still come
                 log.exception("store %s: the hub cannot be read", self._store.name)
+
+    def _not_read(self, error: BaseException) -> None:
+        if isinstance(error, SessiondError) and not isinstance(error, Unavailable) and not self._link.up:
+            self._link.kept_off(error.message)  # the hub can be reached, and yet nothing can be done there
+        else:
+            log.warning("store %s: the hub cannot be read: %s", self._store.name, error)
 
     async def _follow(self, hint: Hint | Differs | None) -> None:
         if isinstance(hint, Back) or (hint is None and self._reached):

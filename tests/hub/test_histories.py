@@ -74,8 +74,9 @@ class History:
         await self._check(team)
 
     def _hub(self, team: Team, role: str, name: str, port: int) -> Hub:
-        bare = PostgresHub(team.address(role, port=port), name, sealed=self.key is not None)
-        return bare if self.key is None else SealedHub(bare, Sealer([self.key], "the key"), name)
+        key = self.key
+        bare = PostgresHub(team.address(role, port=port), name, sealed=key is not None)
+        return bare if key is None else SealedHub(bare, Sealer(lambda: [key], "the key"), name)
 
     async def _live(self, replica: Replica) -> None:
         chance = random.Random(self.chance.random())

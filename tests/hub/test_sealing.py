@@ -31,7 +31,7 @@ R1, R2 = "1" * 32, "2" * 32
 
 def sealed(vault: Team, replica: str, role: str = "ada", keys: list[Key] | None = None) -> SealedHub:
     bare = vault.hub(role, replica=replica)
-    return SealedHub(bare, Sealer(keys or [KEY], "the key file"), replica)
+    return SealedHub(bare, Sealer(lambda: keys or [KEY], "the key file"), replica)
 
 
 def word(index: int, text: str) -> Operation:
@@ -162,6 +162,22 @@ async def test_a_cut_that_adds_up_is_noticed_by_who_knows_more(vault: Team) -> N
     assert [one.kind for one in report.differences] == ["behind"]
 
 
+async def test_a_key_that_was_added_meanwhile_is_used(vault: Team) -> None:
+    """A rotation on another machine, after the file was copied here: the hub that is open reads on, and seals with the new one."""
+    newer = new_key()
+    ours = [KEY]
+    hub = sealed(vault, R1, keys=ours)
+    made = await hub.push(begin("one", 1, word(2, "old")))
+    other = sealed(vault, R2, "bob", [KEY, newer])
+    made = await other.push(after(made, word(3, "new")))
+    with pytest.raises(ConfigError, match=newer.id):
+        await texts(hub, "one")
+    ours.append(newer)
+    assert await texts(hub, "one") == ["old", "new"]
+    await hub.push(after(made, word(4, "newer")))
+    assert await texts(sealed(vault, R2, "bob", [newer, KEY]), "one") == ["old", "new", "newer"]
+
+
 async def test_what_is_sealed_again_is_the_same(vault: Team) -> None:
     """So a hub that lost it gets back the same digests, from any replica that has the key."""
     hub = await _two_sessions(vault)
@@ -221,7 +237,7 @@ def test_a_key_file_that_is_wrong_is_refused(tmp_path) -> None:
 def test_only_the_same_place_opens_it(seed: int) -> None:
     """Whatever is bound, a seal opens under exactly that; a changed byte anywhere is noticed."""
     chance = random.Random(seed)
-    sealer = Sealer([KEY], "FILE")
+    sealer = Sealer(lambda: [KEY], "FILE")
     text, bound = chance.randbytes(chance.randint(0, 200)), chance.randbytes(chance.randint(0, 60))
     made = sealer.seal(text, bound)
     assert sealer.open(made, bound, "it") == text

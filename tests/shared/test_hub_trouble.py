@@ -151,6 +151,27 @@ def test_the_hub_cannot_read_an_encrypted_store(machines: Machines, hub_server: 
     assert b"unmistakable".hex().encode() not in dump
 
 
+def test_without_its_key_only_the_one_store_waits(machines: Machines, tmp_path: Path) -> None:
+    """Local sessions work as ever, the status says which file is missing, and nothing needs to be restarted when it is back."""
+    key = tmp_path / "team.key"
+    key.write_text(new_key().line + "\n")
+    key.chmod(0o600)
+    [a] = machines(1, f'key_file = "{key}"', sealed=True)
+    session = shared_session(a)
+    a.until_shared()
+    a.kill()
+    away = key.rename(tmp_path / "away.key")
+    a.start()
+    a.call("session/new", sessionId="own")
+    assert a.append("own", "here")["seq"] == 1
+    until(lambda: f"the key file {key} does not exist" in str(a.hub()["problem"]), a.log)
+    assert a.append(session, "waits")["provisional"]
+    assert a.texts(session) == ["first", "waits"]
+    away.rename(key)
+    a.until_shared()
+    assert a.texts(session) == ["first", "waits"]
+
+
 def test_a_member_who_was_revoked_keeps_the_replica(machines: Machines, hub_server: Server) -> None:
     """It reads on and says why nothing is shared; appends wait."""
     a, b = machines(2)
