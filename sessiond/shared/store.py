@@ -137,7 +137,8 @@ class SharedStore:
         return None
 
     async def trash(self) -> list[Trashed]:
-        return await self._folder.trash()
+        """Another machine may have restored what was put into the trash here."""
+        return [one for one in await self._folder.trash() if not self._is_there(one.trash_id)]
 
 
 def _settle(taken: asyncio.Future[None]) -> None:

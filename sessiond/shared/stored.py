@@ -71,7 +71,15 @@ class SharedSession(PushingSession):
             if not self._was_cut:
                 break
         self._loaded = True
+        await self._leave_trash()
         return await self._show(confirmed)
+
+    async def _leave_trash(self) -> None:
+        """It is there. If it was in the trash here, another machine has restored it."""
+        try:
+            await self._files.out_of_trash()
+        except (BadFile, ReadOnly) as error:  # lists leave it out all the same, and reading must work
+            log.warning("store %s: %s", self._link.name, error.message)
 
     async def _show(self, confirmed: Session) -> Session:
         """The session with what waits on top."""

@@ -13,7 +13,7 @@ from sessiond.hub.port import Ordered
 from sessiond.shared.ledger import Ledger
 from sessiond.shared.waiting import Waiting
 from tests.shared.conftest import Machines
-from tests.shared.machines import Machine, until, until_same
+from tests.shared.machines import STORE, Machine, until, until_same
 from tests.shared.test_sharing import shared_session
 
 
@@ -48,6 +48,23 @@ def test_words_that_waited_come_back_with_their_session(machines: Machines, rest
     until(lambda: session in a.sessions() and a.texts(session) == ["first", "waits", "waits too"], a.log)
     b.until_shared()
     until_same([a, b])
+
+
+def test_what_another_machine_restored_is_not_in_the_trash_here(machines: Machines) -> None:
+    """Emptying it there would erase the session for everybody."""
+    a, b = machines(2)
+    session = shared_session(a, b)
+    trash = a.home.path / "data" / "trash" / STORE
+    deleted = {"store": STORE, "deleted": True}
+    a.call("session/delete", sessionId=session)
+    assert [one["sessionId"] for one in a.call("session/list", filter=deleted)["sessions"]] == [session]
+    assert list(trash.iterdir())
+    until(lambda: session not in b.sessions(), b.log)
+    b.call("session/restore", sessionId=session)
+    until(lambda: session in a.sessions(), a.log)
+    assert a.call("session/list", filter=deleted)["sessions"] == []
+    assert a.texts(session) == ["first"]
+    assert list(trash.iterdir()) == []
 
 
 def test_what_was_restored_and_deleted_again_comes_back_again(machines: Machines) -> None:
