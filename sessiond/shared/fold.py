@@ -116,6 +116,22 @@ def changes_of(session: Session) -> list[Change]:
     return [created, *(made.get(seq) or Updated(seq=seq, at=at, fields={}) for seq in range(1, last + 1))]
 
 
+def marked_last(changes: list[Change]) -> list[Change]:
+    """The same changes, but the version of the source that they were imported from comes with one more at their end. If only the
+    first of them get to the hub, the next import finds that it has not brought all of it.
+    """
+    created = changes[0]
+    assert isinstance(created, Created)
+    metadata = created.info["metadata"]
+    source = metadata.get("source")
+    if not isinstance(source, dict) or "fingerprint" not in source:
+        return changes
+    rest = {key: value for key, value in source.items() if key != "fingerprint"}
+    info = {**created.info, "metadata": {**metadata, "source": rest}}
+    last = Updated(seq=changes[-1].seq + 1, at=created.info["updatedAt"], fields={"metadata": metadata})
+    return [msgspec.structs.replace(created, info=info), *changes[1:], last]
+
+
 def understood(operation: Ordered) -> Change:
     """The change that an operation makes to a session that it fits. BadFile."""
     if operation.kind in MARKS:

@@ -318,6 +318,8 @@ class SharedSession(PushingSession):
         await self.begin()
         await off_loop(fold.make_copied, session, self._link.member)
         changes: list[Change] = await off_loop(fold.changes_of, session)
+        if len(changes) > _BATCH:
+            changes = fold.marked_last(changes)
         made = Session(self.local_id, session.created_at)
         for start in range(0, len(changes), _BATCH):
             made = await self._put_more(made, changes[start : start + _BATCH])

@@ -14,7 +14,7 @@ from sessiond.hub.port import HubHead, HubWelcome, OperationPage, Ordered, Push,
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
 from sessiond.model.session import Session
-from sessiond.shared import fold
+from sessiond.shared import fold, stored
 from sessiond.shared.journal import NoJournal
 from sessiond.shared.ledger import Ledger
 from sessiond.shared.link import HubLink
@@ -190,6 +190,21 @@ async def test_an_id_that_waits_was_used_elsewhere(rig: Rig, same: bool) -> None
     assert merged is not None
     assert merged.seq == rig.ledger.head("s").number
     assert not rig.stored.provisional
+
+
+async def test_an_import_that_is_cut_short_does_not_look_complete(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What says which version of the source was read comes last, so that the next import adds the rest."""
+    monkeypatch.setattr(stored, "_BATCH", 3)
+    session = Session("s", AT)
+    for seq in range(1, 8):
+        session.apply(message(seq))
+    session.metadata = {"source": {"path": "/p", "fingerprint": "1:2"}, "more": True}
+    await rig.stored.put(session)
+    assert len(rig.hub.rows) == 9
+    for count in range(1, 9):
+        partly = fold.folded("s", rig.hub.rows[:count])
+        assert partly.metadata == {"source": {"path": "/p"}, "more": True}
+    assert fold.folded("s", rig.hub.rows).metadata == session.metadata
 
 
 async def test_more_waits_than_one_transaction_takes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
