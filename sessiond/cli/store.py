@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _name = click.argument("name")
+_LOOKED_AT = 200
+"""At how many sessions `join` looks with the key."""
+_OTHER_KEY = "run `sessiond store key show` on a machine that has joined, and add what it prints to the file"
 
 
 def _where(command: F) -> F:
@@ -161,7 +164,7 @@ def join(
     if mirror:
         entries["mirror"] = True
     address = _address(name, url, service, _absolute(password_file), listen_url)
-    welcome = ask_hub(address, _welcome, _absolute(key_file))
+    welcome = ask_hub(address, _visit, _absolute(key_file))
     if welcome.sealed and key_file is None:
         raise ConfigError(f"the store {name} is encrypted", hint="add --key-file with a copy of its key")
     aside = set_aside(fs, where, local, welcome.identity)
@@ -234,6 +237,16 @@ def verify(name: str, as_json: bool) -> int:
 
 async def _welcome(hub: Hub) -> HubWelcome:
     return await hub.welcome()
+
+
+async def _visit(hub: Hub) -> HubWelcome:
+    """ConfigError: nothing of what lists show can be read with the key."""
+    welcome = await hub.welcome()
+    page = await hub.heads(None, _LOOKED_AT)
+    problems = [head.problem for head in page.heads if head.listing is not None or head.problem is not None]
+    if problems and None not in problems:
+        raise ConfigError(f"this key does not open the store {welcome.store}: {problems[0]}", hint=_OTHER_KEY)
+    return welcome
 
 
 def _absolute(path: str | None) -> str | None:

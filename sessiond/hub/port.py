@@ -126,7 +126,10 @@ class Return(msgspec.Struct, frozen=True):
 
 
 class HubHead(msgspec.Struct, frozen=True, gc=False):
-    """`floor` is the lowest number that is still there: what came before it was erased. `before` is the digest before the floor."""
+    """`floor` is the lowest number that is still there: what came before it was erased. `before` is the digest before the floor.
+
+    `problem`: why its listing, which is None then, cannot be opened.
+    """
 
     session: str
     head: int
@@ -134,6 +137,7 @@ class HubHead(msgspec.Struct, frozen=True, gc=False):
     floor: int
     before: bytes
     listing: bytes | None
+    problem: str | None = None
 
 
 class HubCursor(msgspec.Struct, frozen=True):

@@ -205,7 +205,12 @@ class SealedHub:
         return None if listing is None else self._sealer.seal(listing, _bound("listing", session))
 
     def _open_head(self, head: HubHead) -> HubHead:
+        """Return the head with what lists show; if that cannot be opened, it says so: the others on the page can be."""
         if head.listing is None:
             return head
-        listing = self._sealer.open(head.listing, _bound("listing", head.session), f"what lists show of {head.session}")
+        what = f"what lists show of {head.session}"
+        try:
+            listing = self._sealer.open(head.listing, _bound("listing", head.session), what)
+        except (BadFile, ConfigError) as error:
+            return msgspec.structs.replace(head, listing=None, problem=error.message)
         return msgspec.structs.replace(head, listing=listing)

@@ -12,18 +12,19 @@ from typing import Literal
 
 import msgspec
 
-from sessiond.errors import BadFile, SessionNotFound
+from sessiond.errors import BadFile, ConfigError, SessionNotFound
 from sessiond.hub.bodies import unpack_json
 from sessiond.hub.port import NOTHING, Hub, HubHead, Ordered, chain, seed
 
 _PAGE = 1000
 _PAGE_BYTES = 4 * 1024 * 1024
 
-Kind = Literal["gap", "digest", "body", "lost", "behind", "diverged"]
+Kind = Literal["gap", "digest", "body", "listing", "lost", "behind", "diverged"]
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):
-    """`gap`: a number is missing. `digest`: the operations do not sum up to the head. `body`: one cannot be read. `lost`: the
+    """`gap`: a number is missing. `digest`: the operations do not sum up to the head. `body`: one cannot be read. `listing`:
+    what lists show of it cannot be read. `lost`: the
     replica has the session, the hub does not. `behind`: the replica has seen a later head. `diverged`: they differ at that number.
     """
 
@@ -60,6 +61,8 @@ async def verify(
             count, length, found = await _session(hub, head, left.pop(head.session, None))
             sessions, operations, size = sessions + 1, operations + count, size + length
             differences += found
+            if head.problem is not None:
+                differences.append(Difference(head.session, "listing", head.head, head.problem))
             if progress is not None:
                 progress(sessions)
         cursor = page.cursor
@@ -81,7 +84,7 @@ async def _session(hub: Hub, head: HubHead, known: tuple[int, bytes] | None) -> 
             page = await hub.operations(head.session, number, _PAGE_BYTES)
         except SessionNotFound:
             return 0, 0, [Difference(head.session, "lost", NOTHING, "the hub has just lost it")]
-        except BadFile as error:
+        except (BadFile, ConfigError) as error:
             return 0, size, [*found, Difference(head.session, "body", number + 1, error.message)]
         head = page.head
         if first and head.floor > 0:

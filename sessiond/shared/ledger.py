@@ -371,8 +371,11 @@ class Ledger(ListedSessions, ParkedOperations):
         with self._db:
             self._db.execute("UPDATE head SET saved = ?, print = ? WHERE session = ?", (number, mark, session))
 
-    def keep_cursor(self, cursor: HubCursor) -> None:
+    def keep_cursor(self, cursor: HubCursor, *, in_life: bool = False) -> None:
+        """`in_life`: the next life of the ledger goes on from the one before."""
         self.cursor = cursor
+        if in_life:
+            return
         value = msgspec.json.encode(cursor)
 
         def keep() -> None:

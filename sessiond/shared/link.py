@@ -35,6 +35,7 @@ from sessiond.shared.ledger import Ledger
 from sessiond.shared.news import KnownHub
 from sessiond.shared.waiting import Waiting
 from sessiond.store.port import HubStatus
+from sessiond.words import count
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class HubLink:
         """The hub has said, since it was lost last, that it has the store that the ledger is of."""
         self.sealed = False
         self.reason: str | None = None
+        self.unreadable: dict[str, str] = {}
+        """Session -> why what the hub has of it cannot be read."""
         self.since = self.now()
         """Since when it is up, or down."""
         self.on_change: Callable[[], None] = lambda: None
@@ -150,7 +153,20 @@ class HubLink:
         pending = sum(self.ledger.waits.values())
         if self.up:  # text that is gathered for a tenth of a second does not wait for the hub
             pending = max(0, pending - len(self._gathering))
-        return KnownHub("online" if self.up else "offline", self.since, pending, self.reason)
+        return KnownHub("online" if self.up else "offline", self.since, pending, self.reason or self._trouble())
+
+    def _trouble(self) -> str | None:
+        if not self.unreadable:
+            return None
+        return f"{count(len(self.unreadable), 'session')} cannot be read: {next(iter(self.unreadable.values()))}"
+
+    def note_readable(self, local_id: str, problem: str | None) -> None:
+        """Note that a session of the hub can be read, or why it cannot."""
+        if problem is None:
+            self.unreadable.pop(local_id, None)
+        elif local_id not in self.unreadable:
+            log.error("store %s: %s: %s", self.name, local_id, problem)
+            self.unreadable[local_id] = problem
 
     def status(self) -> HubStatus:
         state, since, pending, problem = self.known()

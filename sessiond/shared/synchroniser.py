@@ -168,17 +168,24 @@ class Synchroniser:
             page = await link.hub.heads(self._ledger.cursor, HUB_HEADS)
             whole, more = whole or page.reset, page.more
             seen.update(head.session for head in page.heads)
+            for head in page.heads:
+                link.note_readable(head.session, head.problem)
             self._store.announce([head for head in page.heads if self._is_unknown(head.session)])
             async with asyncio.TaskGroup() as group:
                 for head in page.heads:
                     if self._differs(head) and (head.session not in self._ledger.listed or listed_head(head) is None):
                         link.heard(head.session, head.head)
                         group.create_task(self._settle(head.session, head))
-            self._ledger.keep_cursor(page.cursor)
+            # What cannot be read is tried again, also after the next start.
+            self._ledger.keep_cursor(page.cursor, in_life=bool(link.unreadable))
         if whole:
             for local_id in [one for one in self._ledger.heads if one not in seen]:
                 await self._settle(local_id, await link.hub.head(local_id))
             self._store.vanished([one for one in self._ledger.listed if one not in seen])
+        for local_id in list(link.unreadable):  # a key may have been added
+            found = await link.hub.head(local_id)
+            link.note_readable(local_id, None if found is None else found.problem)
+            await self._settle(local_id, found)
         link.came_up(welcome)
         self._store.arrived(list(self._ledger.waits))
         if self._mirror is not None:
@@ -207,7 +214,7 @@ class Synchroniser:
         except Unavailable:
             raise
         except SessiondError as error:
-            log.error("store %s: %s: %s", self._store.name, local_id, error.message)
+            self._link.note_readable(local_id, error.message)
 
     async def _agree(self, local_id: str, head: HubHead | None) -> None:
         """Fetch what the ledger lacks, and give back what the hub lacks. SessiondError."""

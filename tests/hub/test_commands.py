@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from sessiond.hub.address import HubAddress
+from sessiond.hub.keys import new_key
 from sessiond.hub.postgres import PostgresHub
+from sessiond.hub.sealing import SealedHub, Sealer
 from sessiond.shared.ledger import Ledger
 from tests.hub.postgres import Server
 from tests.hub.stores import begin, message
@@ -82,6 +84,18 @@ def test_an_encrypted_store_needs_its_key(shell: Shell, server: Server, database
     assert "is encrypted" in bad(shell("store", "join", "team", "--url", ada))
     assert configured(shell) == {}
     good(shell("store", "key", "new", str(key)))
+    stranger = new_key()
+
+    async def talk() -> None:
+        bare = PostgresHub(HubAddress("team", url=ada), "a" * 32, sealed=True)
+        hub = SealedHub(bare, Sealer(lambda: [stranger], "FILE"), "a" * 32)
+        await hub.push(begin("one", 1, message(2)))
+        await hub.close()
+
+    asyncio.run(talk())
+    assert stranger.id in bad(shell("store", "join", "team", "--url", ada, "--key-file", str(key)))
+    assert configured(shell) == {}
+    server.sql("DELETE FROM sessiond.operations; DELETE FROM sessiond.sessions", database)
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert "exists already" in bad(shell("store", "key", "new", str(key)))
     [line] = good(shell("store", "key", "show", str(key))).splitlines()

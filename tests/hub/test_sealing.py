@@ -178,6 +178,23 @@ async def test_a_key_that_was_added_meanwhile_is_used(vault: Team) -> None:
     assert await texts(sealed(vault, R2, "bob", [newer, KEY]), "one") == ["old", "new", "newer"]
 
 
+async def test_what_cannot_be_opened_of_one_session_keeps_nobody_from_the_others(vault: Team) -> None:
+    """A listing under another key, and one that was damaged: the page says so of these two, `verify` does, and the third is there."""
+    hub = sealed(vault, R1)
+    await hub.push(begin("damaged", 1, word(2, "a")))
+    await hub.push(begin("well", 11, word(12, "b")))
+    stranger = new_key()
+    await sealed(vault, R2, "bob", [stranger]).push(begin("foreign", 1, word(2, "c")))
+    vault.server.sql("UPDATE sessiond.sessions SET listing = '\\x02' WHERE session = 'damaged'", vault.database)
+    heads = {head.session: head for head in (await hub.heads(None, 10)).heads}
+    assert heads["well"].listing is not None and heads["well"].problem is None
+    assert stranger.id in str(heads["foreign"].problem) and heads["damaged"].problem is not None
+    assert (heads["foreign"].listing, heads["damaged"].listing) == (None, None)
+    assert await texts(hub, "damaged") == ["a"]
+    found = {(one.session, one.kind) for one in (await verify(hub)).differences}
+    assert {("damaged", "listing"), ("foreign", "listing")} <= found
+
+
 async def test_what_is_sealed_again_is_the_same(vault: Team) -> None:
     """So a hub that lost it gets back the same digests, from any replica that has the key."""
     hub = await _two_sessions(vault)

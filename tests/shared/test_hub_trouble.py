@@ -7,8 +7,11 @@ from pathlib import Path
 
 from sessiond.hub.address import HubAddress
 from sessiond.hub.keys import new_key
+from sessiond.hub.postgres import PostgresHub
+from sessiond.hub.sealing import SealedHub, Sealer
 from sessiond.hub.setup import Owner
 from tests.hub.postgres import Server
+from tests.hub.stores import begin, message
 from tests.shared.conftest import Machines
 from tests.shared.machines import Machine, make_team, until, until_same
 from tests.shared.test_sharing import shared_session
@@ -149,6 +152,41 @@ def test_the_hub_cannot_read_an_encrypted_store(machines: Machines, hub_server: 
     dump = hub_server.dump(a.database)
     assert b"unmistakable " not in dump.replace(b"\\x", b"")
     assert b"unmistakable".hex().encode() not in dump
+
+
+def test_a_session_under_another_key_keeps_nobody_from_the_others(
+    machines: Machines, hub_server: Server, tmp_path: Path
+) -> None:
+    """A new machine has the others, and its status names the one."""
+    key = tmp_path / "team.key"
+    key.write_text(new_key().line + "\n")
+    key.chmod(0o600)
+    [a] = machines(1, f'key_file = "{key}"', sealed=True)
+    session = shared_session(a)
+    a.until_shared()
+
+    other = new_key()
+
+    async def poison() -> None:
+        address = HubAddress("team", url=hub_server.url("bob", a.database))
+        hub = SealedHub(PostgresHub(address, "b" * 32, sealed=True), Sealer(lambda: [other], "FILE"), "b" * 32)
+        await hub.push(begin("poison", 1, message(2)))
+        await hub.close()
+
+    asyncio.run(poison())
+    b = Machine(tmp_path / "new", hub_server, a.database, "ada", f'key_file = "{key}"').start()
+    try:
+        until(lambda: session in b.sessions(), b.log)
+        assert b.texts(session) == ["first"]
+        assert b.append(session, "second")["seq"] == 2
+        until(lambda: "of poison is sealed with the key" in str(b.hub()["problem"]), b.log)
+        assert b.hub()["state"] == "online"
+        b.kill()
+        key.write_text(f"{other.line}\n{key.read_text()}")
+        b.start()
+        until(lambda: (b.hub()["state"], b.hub()["problem"]) == ("online", None), b.log)
+    finally:
+        b.close()
 
 
 def test_without_its_key_only_the_one_store_waits(machines: Machines, tmp_path: Path) -> None:
