@@ -12,9 +12,9 @@ from sessiond import config as configuration
 from sessiond.cli.options import NamedFile, as_json
 from sessiond.cli.output import print_json, say, table
 from sessiond.cli.store_key import key
-from sessiond.cli.store_left import set_aside
+from sessiond.cli.store_left import set_aside, waiting_in
 from sessiond.endpoint import Places, places
-from sessiond.errors import ConfigError
+from sessiond.errors import ConfigError, Conflict
 from sessiond.fs import RealFileSystem
 from sessiond.hub.address import HubAddress, check_url
 from sessiond.hub.opening import address_of, ask_hub, need_extra, own_hub
@@ -72,15 +72,12 @@ def create(
     A member is a role of PostgreSQL that may log in; NAME is shown as the author of what it says. It can read the store and add to
     it, and neither alter tables nor rewrite history.
     """
+    configuration.must_be_name(name)
     address = _address(name, url, service, password_file)
+    split = [member.partition("=") for member in members]
 
     async def work(owner: Owner) -> bool:
-        fresh = await owner.make_schema()
-        await owner.make_store(sealed=encrypted)
-        for member in members:
-            role, _, shown = member.partition("=")
-            await owner.add_member(role, shown or role)
-        return fresh
+        return await owner.make_with([(role, shown or role) for role, _, shown in split], sealed=encrypted)
 
     fresh = own_hub(address, work)
     if as_json:
@@ -180,11 +177,18 @@ def join(
 
 @command.command("leave", short_help="Stop using a shared store on this machine.")
 @_name
-def leave(name: str) -> None:
+@click.option("--force", is_flag=True, help="Also if something that was said here was not shared yet.")
+def leave(name: str, force: bool) -> None:
     """Remove the shared store NAME from config.toml. The hub keeps its sessions, and so does the replica on this machine."""
     fs, where = RealFileSystem(), places()
     _configured(where, name)
     replica = where.data + "/shared/" + name
+    waiting = 0 if force else waiting_in(replica + ".ledger")
+    if waiting:
+        raise Conflict(
+            f"{count(waiting, 'change')} of {name} wait{'s' if waiting == 1 else ''} here, and nobody else has them",
+            hint="let them be shared first (`sessiond status` says when), or add --force",
+        )
     configuration.without_store(fs, where, configuration.load(fs, where), name)
     say(f"left {name}; what was fetched is still in {replica}")
     say("a daemon that is running learns of it when it starts again: sessiond stop")

@@ -9,7 +9,17 @@ from sessiond.endpoint import Places
 from sessiond.errors import ConfigError, Conflict
 from sessiond.fs import FileSystem
 from sessiond.reach import is_held
-from sessiond.shared.ledger_file import fold_in, identity_of
+from sessiond.shared.ledger_file import count_now, fold_in, identity_of
+
+
+def waiting_in(ledger: str) -> int:
+    """Return how many changes wait in a ledger, also while a daemon has it open; 0 if there is none. ConfigError: it is damaged."""
+    try:
+        return count_now(ledger) if os.path.lexists(ledger) else 0
+    except ValueError as error:
+        raise ConfigError(
+            f"{ledger} {error}", hint="put a backup of the file into its place, or move it away"
+        ) from None
 
 
 def set_aside(fs: FileSystem, where: Places, name: str, identity: str) -> str | None:

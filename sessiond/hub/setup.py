@@ -6,6 +6,7 @@ functions that push.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 import asyncpg
@@ -47,6 +48,17 @@ class Owner:
                 raise meaning(failure, self._address.shown()) from None
         if isinstance(error, OF_ASYNCPG):
             raise meaning(error, self._address.shown()) from None
+
+    async def make_with(self, members: Sequence[tuple[str, str]], *, sealed: bool) -> bool:
+        """Make the store with its members (role and name), or nothing at all. False: the database was a hub already. InvalidParams,
+        AlreadyExists.
+        """
+        async with self._connection.transaction():
+            fresh = await self.make_schema()
+            await self.make_store(sealed=sealed)
+            for role, name in members:
+                await self.add_member(role, name)
+        return fresh
 
     async def make_schema(self) -> bool:
         """Make what a hub needs in the database. False: it was there already."""

@@ -78,6 +78,15 @@ def identity_of(path: str) -> str:
         return ""
 
 
+def count_now(path: str) -> int:
+    """Count the operations that wait in a ledger that a daemon may be using. ValueError: it cannot be read."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as db:
+            return int(db.execute("SELECT count(*) FROM waiting").fetchone()[0])
+    except sqlite3.Error as error:
+        raise ValueError(f"cannot be read: {error}") from None
+
+
 def count_waiting(path: str) -> int:
     """Count the operations that wait in a copy of a ledger, after a check of the whole file. Nothing is written.
 

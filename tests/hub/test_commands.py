@@ -16,6 +16,7 @@ from sessiond.hub.keys import new_key
 from sessiond.hub.postgres import PostgresHub
 from sessiond.hub.sealing import SealedHub, Sealer
 from sessiond.shared.ledger import Ledger
+from sessiond.shared.waiting import Waiting
 from tests.hub.postgres import Server
 from tests.hub.stores import begin, message
 from tests.shell import Done, Shell
@@ -159,6 +160,43 @@ def test_another_store_of_the_same_name_does_not_get_what_was_fetched(
     assert str(shared / "team.left-1") in good(shell("store", "join", "team", "--url", server.url("ada", database)))
     assert sorted(one.name for one in shared.iterdir()) == ["team.left-1", "team.left-1.ledger"]
     assert (shared / "team.left-1" / "salaries.jsonl").read_text() == "9000"
+
+
+def test_create_makes_everything_or_nothing(shell: Shell, server: Server, database: str) -> None:
+    """A role that does not exist is said before anything is there, and so is a name that no machine could use."""
+    owner = server.url("postgres", database)
+    assert "no role 'addda'" in bad(
+        shell("store", "create", "team", "--url", owner, "--member", "ada", "--member", "addda")
+    )
+    assert server.sql("SELECT to_regclass('sessiond.stores') IS NULL", database) == "t"
+    for name in ("Team", "a/b", "../x"):
+        assert "not a valid store name" in bad(shell("store", "create", name, "--url", owner))
+    good(shell("store", "create", "team", "--url", owner, "--member", "ada"))
+    for name in ("Team", "../x"):
+        assert "not a valid store name" in bad(
+            shell("store", "join", "team", "--as", name, "--url", server.url("ada", database))
+        )
+
+
+def test_leave_says_what_was_never_shared(shell: Shell, server: Server, database: str) -> None:
+    """And goes only with --force; also while a daemon has the ledger open."""
+    good(shell("store", "create", "team", "--url", server.url("postgres", database), "--member", "ada"))
+    good(shell("store", "join", "team", "--url", server.url("ada", database)))
+    path = shell.data / "shared" / "team.ledger"
+    path.parent.mkdir(parents=True)
+    said: list[str] = []
+
+    async def wait() -> None:
+        ledger = Ledger(str(path))
+        await ledger.open()
+        await ledger.queue("s", [Waiting("appended", "m", b"\0{}", [ledger.name()])])
+        said.append(bad(await asyncio.to_thread(shell, "store", "leave", "team")))
+        await ledger.close()
+
+    asyncio.run(wait())
+    assert "1 change of team waits here" in said[0] and "--force" in said[0]
+    assert "team" in configured(shell)["stores"]
+    assert "left team" in good(shell("store", "leave", "team", "--force"))
 
 
 def test_what_is_refused_changes_nothing(shell: Shell, server: Server, database: str) -> None:
