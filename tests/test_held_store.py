@@ -94,9 +94,13 @@ def test_a_folder_that_another_daemon_gives_back_is_mounted(tmp_path: Path) -> N
             assert refused["data"]["kind"] == "unavailable"
             wait_for(client, "unavailable")
         wait_for(client, "well")
-        assert [one["sessionId"] for one in client.call("session/list", filter={"store": "disk"})["sessions"]] == [
-            "disk/x"
-        ]
+        deadline = time.monotonic() + PATIENCE_S
+        while not (listed := client.call("session/list", filter={"store": "disk"}))[
+            "sessions"
+        ]:  # its files are being looked at
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert [one["sessionId"] for one in listed["sessions"]] == ["disk/x"]
 
 
 def test_sessions_of_a_store_that_was_taken_out_are_not_listed(tmp_path: Path) -> None:
