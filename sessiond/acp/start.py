@@ -26,7 +26,7 @@ def folder() -> str:
 
 def connect(command: Sequence[str], replay: str = AUTO) -> NoReturn:
     """Run the agent between our standard input and output, recorded if a spool can be written. `replay`: who repeats a
-    conversation, one of MODES (replaying.py). FileNotFoundError, PermissionError; SessiondError if there is no folder to run it in.
+    conversation, one of MODES (replaying.py). FileNotFoundError, PermissionError; SessiondError if the working directory is gone.
     """
     head = {"agent": os.path.basename(command[0]), "command": list(command), "cwd": _here(), "pid": os.getpid()}
     spool = None

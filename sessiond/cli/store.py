@@ -177,7 +177,7 @@ def join(
 
 @command.command("leave", short_help="Stop using a shared store on this machine.")
 @_name
-@click.option("--force", is_flag=True, help="Also if something that was said here was not shared yet.")
+@click.option("--force", is_flag=True, help="Leave even if changes made here were never shared.")
 def leave(name: str, force: bool) -> None:
     """Remove the shared store NAME from config.toml. The hub keeps its sessions, and so does the replica on this machine."""
     fs, where = RealFileSystem(), places()

@@ -13,7 +13,7 @@ from sessiond.shared.ledger_file import count_now, fold_in, identity_of
 
 
 def waiting_in(ledger: str) -> int:
-    """Return how many changes wait in a ledger, also while a daemon has it open; 0 if there is none. ConfigError: it is damaged."""
+    """Return how many changes are waiting in a ledger, even while a daemon has it open; 0 without a ledger. ConfigError if it is damaged."""
     try:
         return count_now(ledger) if os.path.lexists(ledger) else 0
     except ValueError as error:
@@ -23,8 +23,8 @@ def waiting_in(ledger: str) -> int:
 
 
 def set_aside(fs: FileSystem, where: Places, name: str, identity: str) -> str | None:
-    """Give what is there of another store called `name` another name, and return the new path of its folder. None: nothing is
-    there, or it is of the store with this identity. Conflict: a daemon may still use it. ConfigError: it cannot be moved.
+    """Give what is there of another store called `name` another name, and return the new path of its folder. None if
+    nothing is there, or if it belongs to the store with this identity. Conflict: a daemon may still use it. ConfigError: it cannot be moved.
     """
     folder = f"{where.data}/shared/{name}"
     ledger = folder + ".ledger"

@@ -16,7 +16,7 @@ _ENDING_S = 3.0
 
 
 def lock_data(fs: FileSystem, where: Places, ask: Ask) -> Lock | None:
-    """Take the lock; None if there is no data folder yet. SessiondError if a daemon is running."""
+    """Take the lock. Returns None if the data folder does not exist yet. SessiondError if a daemon is running."""
     if fs.stat(where.data) is None:
         return None
     ends = time.monotonic() + _ENDING_S

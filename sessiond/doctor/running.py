@@ -15,7 +15,7 @@ from sessiond.journal import Loss
 
 
 def examine_daemon(where: Places, status: Status | None) -> Iterator[Finding]:
-    """Yield what a running daemon says of itself; or that there is none."""
+    """Yield what a running daemon reports about itself, or say that none is running."""
     if status is None:
         record = read_endpoint(where.data)
         yield Finding("no daemon is running" + (f" (the last one had pid {record.pid})" if record else ""))

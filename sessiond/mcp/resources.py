@@ -33,7 +33,9 @@ TEMPLATES = (
 LISTED = 50
 MARKDOWN_CHARS = 200_000
 """Of messages, about: about 50,000 tokens. The newest are shown, and the first lines say how to get the others."""
-_NO_RESOURCE = "There is no resource at this address. Use sessiond://session/ID, or sessiond://session/ID?before=SEQ for older messages."
+_NO_RESOURCE = (
+    "No resource has this address. Use sessiond://session/ID, or sessiond://session/ID?before=SEQ for older messages."
+)
 _PAGE = 50
 _NOTE_CHARS = 20_000
 _FIELDS = ("sessionId", "name", "createdAt", "updatedAt", "model", "cwd", "tags", "summary", "seq")
