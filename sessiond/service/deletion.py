@@ -33,7 +33,7 @@ class Deletion:
     async def clear(self, one: OpenSession, peer: Peer | None) -> SessionInfo:
         async def clear() -> SessionInfo:
             session = await one.need(whole=True)
-            one.stored.agree()
+            await one.stored.agree()
             try:
                 await one.save_alone()
             except SessiondError as error:  # what is removed is in the trash, saved or not
@@ -49,7 +49,7 @@ class Deletion:
     async def truncate(self, one: OpenSession, peer: Peer | None, after: int, seq: int | None) -> TruncateResult:
         async def truncate() -> TruncateResult:
             session = await one.need(whole=True)
-            one.stored.agree()
+            await one.stored.agree()
             check_seq(session.seq, seq)
             removed = session.messages(session.position_after(after))
             if removed:

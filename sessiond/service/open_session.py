@@ -304,6 +304,8 @@ class OpenSession(SessionFiles):
             self._put_back(taken)
             self._batch = 1
             return None
+        if draft.agreed:
+            await self.stored.agree()
         return draft
 
     def _taken(self) -> list[Job]:
@@ -325,7 +327,7 @@ class OpenSession(SessionFiles):
     def _planned(self, taken: list[Job], session: Session) -> Draft | None:
         """Plan all of `taken` on a draft. None if one of them needs an absent message."""
         shared, gathered = self.store.shared, self.stored.gathered
-        draft = Draft(session, self._around.now(), self._around.new_id, self.room, self.stored.agree, shared=shared)
+        draft = Draft(session, self._around.now(), self._around.new_id, self.room, shared=shared)
         if gathered is not None:
             draft.origin = taken[0].origin
             draft.extend(gathered.message_id, gathered.text, gathered.offset)

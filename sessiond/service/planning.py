@@ -42,12 +42,11 @@ def check_seq(now: int, expected: int | None) -> None:
 
 
 class Draft:
-    """`now`: RFC 3339. `new_id()`: a fresh message id. `room` refuses what would be too large to read back. `agree` raises an
-    error if nobody can say which seq the session really has.
+    """`now`: RFC 3339. `new_id()`: a fresh message id. `room` refuses what would be too large to read back.
 
     `shared`: in a store of several machines. Text that one client adds to a message in a row is one change there, with one seq, and
     the store says who the author of a message is. `origin`: whose request is being planned. `agreed`: one of the requests expects
-    a seq.
+    a seq, so the plan holds only if the store can say which seq the session really has.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class Draft:
         now: str,
         new_id: Callable[[], str],
         room: SizeLimits,
-        agree: Callable[[], None] | None = None,
         *,
         shared: bool = False,
     ) -> None:
@@ -76,13 +74,10 @@ class Draft:
         self._notes: dict[str, Note] = {}
         self._state: dict[str, Json] | None = None
         self._fields: dict[str, Json] = {}
-        self._agree = agree
         self.agreed = False
 
     def expect(self, seq: int | None) -> None:
         if seq is not None:
-            if self._agree is not None:
-                self._agree()
             self.agreed = True
             check_seq(self.seq, seq)
 

@@ -75,9 +75,8 @@ class KnownSession:
         told, self._told = self._told, []
         return told
 
-    def agree(self) -> None:
-        if not self._link.up:
-            raise self._link.away()
+    async def agree(self) -> None:
+        await self._link.reach()
 
     async def orphans(self, session: Session) -> list[str]:
         open_ones = {message.id for message in session.streaming()}

@@ -2,6 +2,9 @@
 
 `up` says whether the hub can be reached. The first call that fails sets it to False. Only the synchroniser sets it to True again,
 after the hub has spoken, so that not every request waits for a link that is dead.
+
+Right after a start nobody knows yet. What needs the hub then waits until it has been asked once: a command whose daemon was only
+just started for it is not refused because it came a tenth of a second early.
 """
 
 from __future__ import annotations
@@ -79,6 +82,8 @@ class HubLink:
         """Session -> why what the hub has of it cannot be read."""
         self.since = self.now()
         """Since when it is up, or down."""
+        self._asked = asyncio.Event()
+        """The hub has been asked since the start, and has listed its sessions or could not be reached."""
         self.on_change: Callable[[], None] = lambda: None
         """Called on the loop when `status` says something else than before, except for the lag."""
         self._gathering: set[str] = set()
@@ -96,6 +101,7 @@ class HubLink:
         if isinstance(hint, Lost):
             self.ours = False
             self._down(hint.reason)
+            self.asked()
         elif isinstance(hint, HeadHint) and hint.head <= self.ledger.head(hint.session).number:
             return  # most hints are of our own pushes
         self.hints.put_nowait(hint)
@@ -113,6 +119,24 @@ class HubLink:
         self.sealed = welcome.sealed
         self.refused = False
         self.on_change()
+
+    def asked(self) -> None:
+        """The first question since the start has been answered, or has failed."""
+        self._asked.set()
+
+    async def wait_asked(self) -> None:
+        """Wait until the hub has been asked once since the start, at most as long as anybody wants to wait."""
+        if not self._asked.is_set():
+            waiting = asyncio.ensure_future(self._asked.wait())
+            await asyncio.wait({waiting}, timeout=self._patience_s)
+            waiting.cancel()
+
+    async def reach(self) -> None:
+        """Unavailable if the hub is out of reach; right after a start that is known only once it was asked."""
+        if not self.up:
+            await self.wait_asked()
+        if not self.up:
+            raise self.away()
 
     def _down(self, reason: str) -> None:
         if self.up or self.reason is None:
@@ -249,8 +273,7 @@ class HubLink:
         """
         if local_id not in self.ledger.listed:
             return False
-        if not self.up:
-            raise self.away()
+        await self.reach()
         pulled = asyncio.ensure_future(self.pull(local_id))
         done, _ = await asyncio.wait({pulled}, timeout=self._patience_s)
         if not done:

@@ -119,9 +119,9 @@ class PushingSession(KnownSession):
         Indeterminate, Conflict.
         """
         link = self._link
+        if agreed or link.refuses:
+            await link.reach()
         if not link.up:
-            if agreed or link.refuses:
-                raise link.away()
             return "unsent"
         try:
             operations, pushed = await self._push_new(operations, listing)

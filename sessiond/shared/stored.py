@@ -53,6 +53,8 @@ class SharedSession(PushingSession):
 
     async def read(self, *, whole: bool) -> Session:
         del whole  # a rendering is always read as a whole: what waits may need any message
+        if not await self.exists():
+            await self._link.wait_asked()  # the hub may have it
         self.fetched = await self._link.need(self.local_id)
         if not await self.exists():
             if await self._ended_by() == "erased":
@@ -290,7 +292,7 @@ class SharedSession(PushingSession):
     async def cut(self, session: Session, changes: list[Change]) -> Session:
         self._ledger.check()
         if self._to_merge or self._waiting:
-            self.agree()
+            await self.agree()
             raise OutsideChange(self.local_id)
         operations = self._signed(changes)
         await self._pushed(operations, listing_after(session, changes), agreed=True)
@@ -376,7 +378,7 @@ class SharedSession(PushingSession):
 
     async def _end(self, kind: str) -> None:
         self._ledger.check()
-        self.agree()
+        await self.agree()
         if self._to_merge or self._waiting:
             raise OutsideChange(self.local_id)
         if not self._loaded:  # its files could not be understood
@@ -414,7 +416,7 @@ class SharedSession(PushingSession):
             raise SessionNotFound(f"no session {self.local_id!r} in the trash of {self._link.name!r}")
         if not known.trashed:
             raise self._taken()
-        self.agree()
+        await self.agree()
         self._number, self._digest = known.number, known.digest
         mark = fold.mark("restored", self._link.now(), self._ledger.name)
         try:

@@ -85,6 +85,8 @@ class Synchroniser:
                     self._not_read(error)
             except* Exception:  # a bug of ours: other changes must still come
                 log.exception("store %s: the hub cannot be read", self._store.name)
+            if isinstance(hint, Back):
+                self._link.asked()
 
     def _not_read(self, error: BaseException) -> None:
         if isinstance(error, SessiondError) and not isinstance(error, Unavailable) and not self._link.up:

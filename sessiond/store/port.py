@@ -185,7 +185,7 @@ class Stored(Protocol):
     def told(self) -> list[Change]:
         """Changes that `merge` has applied in place since the last call: those of other machines."""
 
-    def agree(self) -> None:
+    async def agree(self) -> None:
         """Unavailable if nobody can say now which seq the session really has."""
 
     fetched: bool
@@ -366,7 +366,7 @@ class OfThisMachine:
     def told(self) -> list[Change]:
         return []
 
-    def agree(self) -> None:
+    async def agree(self) -> None:
         pass
 
     async def gather(self, change: Extended) -> None:

@@ -5774,4 +5774,25 @@ MUTATIONS = [
         "if False:",
         ("tests/hub/test_commands.py", "-k", "never_shared and wheel"),
     ),
+    Planted(
+        "what needs the hub does not wait for its first word",
+        "shared/link.py::HubLink.reach",
+        "await self.wait_asked()",
+        "pass",
+        ("tests/shared/test_first_requests.py", "-k", "first_word"),
+    ),
+    Planted(
+        "a session that was not listed yet does not exist",
+        "shared/stored.py::SharedSession.read",
+        "await self._link.wait_asked()",
+        "pass",
+        ("tests/shared/test_first_requests.py", "-k", "first_word"),
+    ),
+    Planted(
+        "a hub that is away is waited for as long as anybody wants to wait",
+        "shared/link.py::HubLink._hear",
+        "self.asked()",
+        "pass",
+        ("tests/shared/test_first_requests.py", "-k", "ends_the_wait"),
+    ),
 ]
