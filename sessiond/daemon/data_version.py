@@ -8,10 +8,11 @@ from sessiond.endpoint import Places
 from sessiond.errors import ConfigError
 from sessiond.fs import FileSystem, atomic_write
 
-FORMAT = 2
+FORMAT = 3
 """Increased when an older sessiond would do harm in the folder; the content of each file has its own version.
 
 2: `data/held`. An older sessiond would not see the changes there, and would give their seqs to others.
+3: `imports.db` says what was removed of other tools' sessions. An older sessiond would take it for damaged and throw it away.
 """
 _BYTES = 32
 _log = logging.getLogger(__name__)

@@ -83,7 +83,7 @@ class Grown(ImportedSession):
         message_id = wire["id"]
         before = self._before.of(message_id)
         ours = self._held.session.message(message_id)
-        if ours is None and self._followed and (key in self._before.messages or key in self._known.removed_messages):
+        if ours is None and self._followed and self._known.lost(message_id):
             return None  # a person removed it here
         self._order.append(message_id)
         if ours is None:

@@ -15,7 +15,7 @@ import msgspec
 
 from sessiond.errors import AlreadyExists, SessiondError, SessionNotFound, Unavailable
 from sessiond.fs import FOLLOWING, IMPORTING
-from sessiond.importers.record import SessionStart, digest_of
+from sessiond.importers.record import SessionStart, digest_of, digest_of_version_1
 from sessiond.importers.source_file import mapped
 from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
@@ -47,14 +47,22 @@ SAID_FIELDS = ("name", "summary", "model", "cwd", "parent", "tags", "archived")
 class SourceKnowledge(msgspec.Struct, frozen=True):
     """The facts that are known of a session that a file has. `before`: what the file said of it when it was last read. `moved_from`: the
     file's path then, if that has changed. `removed`: a person removed the session. `removed_messages`: digests of the ids of
-    messages that a person removed. `has_arrived`: it was here, from this file or another one.
+    messages that a person removed. `inherited`: as in Recalled. `has_arrived`: it was here, from this file or another one.
     """
 
     before: SourceDigest | None = None
     moved_from: str | None = None
     removed: bool = False
     removed_messages: frozenset[bytes] = frozenset()
+    inherited: frozenset[bytes] | None = None
     has_arrived: bool = False
+
+    def lost(self, message_id: str) -> bool:
+        """Return whether the session, which lacks this message, once had it, so that a person removed it here."""
+        key = digest_of(message_id)
+        if (self.before is not None and key in self.before.messages) or key in self.removed_messages:
+            return True
+        return self.inherited is not None and digest_of_version_1(message_id) in self.inherited
 
 
 class ImportTarget:
@@ -104,8 +112,8 @@ class ImportTarget:
             gone = await threads.call(_missing, list(found.by_path))
             moved_from = max(gone, key=lambda one: len(found.by_path[one].messages), default=None)
             before = None if moved_from is None else found.by_path[moved_from]
-        has_arrived = any(one.arrived for one in found.by_path.values())
-        return SourceKnowledge(before, moved_from, found.removed, found.removed_messages, has_arrived)
+        has_arrived = found.inherited is not None or any(one.arrived for one in found.by_path.values())
+        return SourceKnowledge(before, moved_from, found.removed, found.removed_messages, found.inherited, has_arrived)
 
     async def has(self, local_id: str) -> bool:
         """Return whether the session exists, as far as that is known without reading it."""
@@ -274,7 +282,8 @@ class ImportedSession:
     async def remember(self) -> None:
         """Record that the session has what the source said."""
         await self._keep(self._before.now(self.said, fields_said(self.info)), self._known.moved_from)
-        if not self._followed and (self._known.removed or self._known.removed_messages):
+        known = self._known
+        if not self._followed and (known.removed or known.removed_messages or known.inherited is not None):
             await self.place.ledger.came_back(self.place.store.name, self.local_id)
 
     async def _keep(self, digest: SourceDigest, moved_from: str | None = None) -> None:

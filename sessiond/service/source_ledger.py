@@ -79,7 +79,7 @@ class SourceLedger:
                 by_path[path] = by_path[path].grown(growths)
         removed = {one for its_store, its_id, one in self._removed if (its_store, its_id) == (store, local_id)}
         messages = found.removed_messages | (removed - {WHOLE})
-        return Recalled(by_path, found.removed or WHOLE in removed, messages, found.moved_to)
+        return Recalled(by_path, found.removed or WHOLE in removed, messages, found.inherited, found.moved_to)
 
     async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
         """Return what `path` said of the session; None if it was not read yet. Unavailable."""

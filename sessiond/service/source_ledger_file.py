@@ -1,4 +1,8 @@
-"""The file of the source ledger: its tables, what is read from them and written to them. Everything here blocks."""
+"""The file of the source ledger: its tables, what is read from them and written to them. Everything here blocks.
+
+Version 1 had no table of removals: what a session had of its source once and lacks now was removed. Its digests were made with
+another hash, so they cannot be compared with ours. They stay in the table `inherited` until the source has been read again.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,18 @@ Removal: TypeAlias = tuple[str, str, bytes]
 WHOLE = b""
 """The whole session."""
 _VERSION = 2
+_FROM_VERSION_1 = """
+    BEGIN IMMEDIATE;
+    CREATE TABLE inherited (
+        store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,
+        PRIMARY KEY (store, id, path)
+    ) WITHOUT ROWID;
+    INSERT INTO inherited SELECT store, id, path, digests FROM session;
+    DELETE FROM session;
+    DELETE FROM file;
+    PRAGMA user_version = 2;
+    COMMIT;
+"""
 _SCHEMA = f"""
     CREATE TABLE IF NOT EXISTS session (
         store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,
@@ -44,6 +60,10 @@ _SCHEMA = f"""
     CREATE TABLE IF NOT EXISTS moved (
         store TEXT NOT NULL, id TEXT NOT NULL, to_store TEXT NOT NULL,
         PRIMARY KEY (store, id)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS inherited (
+        store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,
+        PRIMARY KEY (store, id, path)
     ) WITHOUT ROWID;
     PRAGMA user_version = {_VERSION};
 """
@@ -74,6 +94,10 @@ class Recalled(msgspec.Struct, frozen=True):
     by_path: dict[str, SourceDigest] = {}
     removed: bool = False
     removed_messages: frozenset[bytes] = frozenset()
+    inherited: frozenset[bytes] | None = None
+    """Digests, by `digest_of_version_1`, of the ids of all messages that the session once had, if it came with version 1 of this
+    file and its source was not read since.
+    """
     moved_to: str | None = None
 
 
@@ -85,6 +109,10 @@ class Entries(msgspec.Struct):
     files: Mapping[tuple[str, str], tuple[str, str]] = {}
     """Store and path -> tool and mark."""
     removed: Iterable[Removal] = ()
+
+
+class NewerVersion(Exception):
+    """The file was written by a newer sessiond."""
 
 
 class Unusable(Exception):
@@ -138,14 +166,15 @@ class LedgerFile:
         return self._use(lambda connection: [row[0] for row in connection.execute(sql, (store, _kept(path)))])
 
     def cut(self, store: str) -> set[str]:
-        """Return the local ids of sessions of which messages were removed."""
-        sql = "SELECT DISTINCT id FROM removed WHERE store = ? AND message <> ?"
-        return self._use(lambda connection: {row[0] for row in connection.execute(sql, (store, WHOLE))})
+        """Return the local ids of sessions of which messages were removed, or may have been."""
+        sql = "SELECT id FROM removed WHERE store = ? AND message <> ? UNION SELECT id FROM inherited WHERE store = ?"
+        return self._use(lambda connection: {row[0] for row in connection.execute(sql, (store, WHOLE, store))})
 
     def forget_removed(self, store: str, local_id: str) -> None:
         def forget(connection: sqlite3.Connection) -> None:
             with connection:
                 connection.execute("DELETE FROM removed WHERE store = ? AND id = ?", (store, local_id))
+                connection.execute("DELETE FROM inherited WHERE store = ? AND id = ?", (store, local_id))
 
         self._use(forget)
 
@@ -175,7 +204,8 @@ class LedgerFile:
                 if self._connection is None:
                     self._connection = self._opened()
                 done = work(self._connection)
-            except (OSError, sqlite3.OperationalError) as error:  # the disk is full, it is not ours to write, or locked
+            # The disk is full, or it is not ours to write, or locked, or a newer sessiond was here.
+            except (OSError, sqlite3.OperationalError, NewerVersion) as error:
                 if not self._failing:
                     log.warning("%s cannot be used; what sources said is not remembered: %s", self.path, error)
                 self._failing = True
@@ -210,10 +240,13 @@ class LedgerFile:
         connection = sqlite3.connect(self.path or ":memory:", _PATIENCE_S, check_same_thread=False)
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
-            if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
-                raise sqlite3.DatabaseError("it was written by another version")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > _VERSION:
+                raise NewerVersion("it was written by a newer version of sessiond")
+            if version == 1:
+                connection.executescript(_FROM_VERSION_1)
             connection.executescript(_SCHEMA)
-        except sqlite3.Error:
+        except (sqlite3.Error, NewerVersion):
             connection.close()
             raise
         return connection
@@ -247,6 +280,9 @@ def _write(connection: sqlite3.Connection, entries: Entries) -> None:
     with connection:
         rows = [(*_row(key), _encode(value)) for key, value in entries.digests.items() if value is not None]
         connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
+        # As long as something is only about to be given to the session, a crash may still leave it without that.
+        read = [_row(key) for key, value in entries.digests.items() if value is not None and value.is_settled]
+        connection.executemany("DELETE FROM inherited WHERE store = ? AND id = ? AND path = ?", read)
         gone = [_row(key) for key, value in entries.digests.items() if value is None]
         connection.executemany("DELETE FROM session WHERE store = ? AND id = ? AND path = ?", gone)
         connection.executemany("DELETE FROM grown WHERE store = ? AND id = ? AND path = ?", map(_row, entries.digests))
@@ -263,12 +299,14 @@ def _move(connection: sqlite3.Connection, store: str, local_id: str, to_store: s
             "DELETE FROM session WHERE store = ? AND id = ?",
             "DELETE FROM grown WHERE store = ? AND id = ?",
             "DELETE FROM removed WHERE store = ? AND id = ?",
+            "DELETE FROM inherited WHERE store = ? AND id = ?",
         ):
             connection.execute(sql, (to_store, local_id))
         for sql in (
             "INSERT INTO session SELECT ?, id, path, digests FROM session WHERE store = ? AND id = ?",
             "INSERT INTO grown SELECT ?, id, path, nth, said FROM grown WHERE store = ? AND id = ?",
             "INSERT INTO removed SELECT ?, id, message FROM removed WHERE store = ? AND id = ?",
+            "INSERT INTO inherited SELECT ?, id, path, digests FROM inherited WHERE store = ? AND id = ?",
         ):
             connection.execute(sql, (to_store, store, local_id))
         sql = "DELETE FROM removed WHERE store = ? AND id = ? AND message = ?"
@@ -312,4 +350,20 @@ def _recall(connection: sqlite3.Connection, store: str, local_id: str) -> Recall
     removed = frozenset(row[0] for row in rows)
     sql_moved = "SELECT to_store FROM moved WHERE store = ? AND id = ?"
     moved = connection.execute(sql_moved, (store, local_id)).fetchone()
-    return Recalled(by_path, WHOLE in removed, removed - {WHOLE}, moved[0] if moved else None)
+    inherited = _inherited(connection, store, local_id)
+    return Recalled(by_path, WHOLE in removed, removed - {WHOLE}, inherited, moved[0] if moved else None)
+
+
+def _inherited(connection: sqlite3.Connection, store: str, local_id: str) -> frozenset[bytes] | None:
+    sql = "SELECT digests FROM inherited WHERE store = ? AND id = ?"
+    found: set[bytes] | None = None
+    for (digests,) in connection.execute(sql, (store, local_id)):
+        try:
+            digest = _decode(digests)
+        except msgspec.MsgspecError as error:
+            log.warning("what a source said of %s cannot be read: %s", local_id, error)
+            found = found or set()  # it was here at least
+        else:
+            if digest.arrived:
+                found = (found or set()) | digest.messages.keys()
+    return None if found is None else frozenset(found)

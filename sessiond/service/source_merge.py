@@ -57,6 +57,11 @@ class SourceDigest(msgspec.Struct, frozen=True):
         key = digest_of(message_id)
         return self.messages.get(key) == digest and key not in self.expected
 
+    @property
+    def is_settled(self) -> bool:
+        """True if the session has what the source said."""
+        return self.arrived and not self.expected and not self.expected_fields
+
     def known(self) -> set[bytes]:
         return self.messages.keys() | self.gone.keys() | self.expected.keys()
 
