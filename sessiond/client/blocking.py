@@ -10,6 +10,7 @@ from sessiond.client import requests
 from sessiond.client.daemon_types import Adopted, BackedUp, Followed, Status
 from sessiond.client.dialing import DaemonTarget
 from sessiond.client.link import Link
+from sessiond.client.paging import SearchPages
 from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.session import Session
 from sessiond.client.types import (
@@ -21,6 +22,7 @@ from sessiond.client.types import (
     SavedFile,
     SessionInfo,
 )
+from sessiond.errors import InvalidParams
 
 if TYPE_CHECKING:
     from sessiond.client.feed import Changes
@@ -135,13 +137,14 @@ class Sessiond:
         `mode`: `text`, `regex` or `semantic`. `filter`: the filters of `sessions`, and `role` and `session_id`. Cancelled if it
         takes the daemon too long, Unavailable if the mode is not installed.
         """
-        cursor: str | None = None
-        while True:
-            page = self.search_page(query, mode=mode, cursor=cursor, timeout_s=timeout_s, **filter)
-            yield from page.hits
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        pages = SearchPages()
+        while not pages.ended:
+            try:
+                page = self.search_page(query, mode=mode, cursor=pages.cursor, timeout_s=timeout_s, **filter)
+            except InvalidParams as error:
+                pages.begin_again(error)
+            else:
+                yield from pages.take(page)
 
     def search_page(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import secrets
 from array import array
 from collections import OrderedDict
 from threading import Lock
@@ -58,13 +59,15 @@ def stale() -> InvalidParams:
 class HitOrders:
     """Orders of hits in which a cursor continues, kept in memory up to a number of bytes; the longest unused are dropped
     first. Thread-safe.
+
+    Keys begin anywhere, so the cursor of an earlier life of the daemon finds nothing instead of another search's hits.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._bytes = 0
         self._kept: OrderedDict[int, array[int]] = OrderedDict()
-        self._next = 0
+        self._next = secrets.randbits(62)
         self._lock = Lock()
 
     def keep(self, ids: array[int]) -> int:

@@ -132,7 +132,7 @@ class HubLink:
             waiting.cancel()
 
     async def reach(self) -> None:
-        """Unavailable if the hub is out of reach; right after a start that is known only once it was asked."""
+        """Unavailable if the hub cannot be reached; right after a start that is known only once it was asked."""
         if not self.up:
             await self.wait_asked()
         if not self.up:

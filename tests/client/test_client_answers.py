@@ -467,3 +467,47 @@ def test_an_error_without_an_id_is_the_answer() -> None:
         pytest.raises(SessiondError, match="not JSON"),
     ):
         list(sessiond.sessions())
+
+
+def _stale(params: dict[str, Any]) -> Any:
+    """Two pages of two hits. The second one is refused once: the daemon was started again."""
+    return Exception(
+        {
+            "code": -32602,
+            "message": "cursor: it is no longer valid",
+            "data": {"kind": "invalidParams", "field": "cursor"},
+        }
+    )
+
+
+def _searched() -> Callable[[dict[str, Any]], Any]:
+    hits = [{"sessionId": "s", "messageId": f"m{number}", "snippet": "word"} for number in range(4)]
+    pages = [(hits[:2], "1"), _stale({}), ([hits[1], hits[0]], "2"), (hits[2:], None)]
+    asked: list[str | None] = []
+
+    def search(params: dict[str, Any]) -> Any:
+        asked.append(params.get("cursor"))
+        assert asked == [None, "1", None, "2"][: len(asked)]
+        page = pages[len(asked) - 1]
+        return page if isinstance(page, Exception) else {"hits": page[0], "nextCursor": page[1], "total": 4}
+
+    return search
+
+
+def test_a_search_goes_on_with_another_daemon() -> None:
+    """The first page is asked for again, and nothing is given twice."""
+    with Scripted(session__search=_searched()) as daemon, connect(daemon.address, token="t") as sessiond:
+        assert [hit.message_id for hit in sessiond.search("word")] == ["m0", "m1", "m2", "m3"]
+
+
+async def test_a_search_goes_on_with_another_daemon_for_asyncio() -> None:
+    with Scripted(session__search=_searched()) as daemon:
+        async with await aconnect(daemon.address, token="t") as sessiond:
+            assert [hit.message_id async for hit in sessiond.search("word")] == ["m0", "m1", "m2", "m3"]
+
+
+def test_a_search_that_is_refused_is_not_asked_again() -> None:
+    with Scripted(session__search=_stale) as daemon, connect(daemon.address, token="t") as sessiond:
+        with pytest.raises(InvalidParams):
+            list(sessiond.search("word"))
+        assert [one["method"] for one in daemon.asked].count("session/search") == 1

@@ -233,3 +233,16 @@ async def test_a_query_is_a_text(tmp_path: Path, query: object) -> None:
     async with opened(tmp_path) as index:
         with pytest.raises(InvalidParams, match="query: expected a string"):
             await search(index, query)  # type: ignore[arg-type]
+
+
+async def test_a_cursor_of_an_earlier_life_is_refused(tmp_path: Path) -> None:
+    """Not continued with the hits of whatever was searched first since."""
+    async with opened(tmp_path) as index:
+        index.put_info(info("s"))
+        index.add_messages("s", [message(seq, f"{'apple' if seq % 2 else 'banana'} {seq}") for seq in range(1, 30)])
+        await index.settled()
+        cursor = (await search(index, "apple", limit=3)).next_cursor
+    async with opened(tmp_path) as index:
+        assert (await search(index, "banana", limit=3)).next_cursor
+        with pytest.raises(InvalidParams, match="no longer valid"):
+            await search(index, "apple", cursor=cursor, limit=3)

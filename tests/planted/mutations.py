@@ -5830,4 +5830,18 @@ MUTATIONS = [
         "raise sqlite3.DatabaseError('it was written by another version')",
         ("tests/service/test_ledger_versions.py", "-k", "left_alone"),
     ),
+    Planted(
+        "the cursor of an earlier life continues another search",
+        "index/cursors.py::HitOrders.__init__",
+        "self._next = secrets.randbits(62)",
+        "self._next = 0",
+        ("tests/index/test_index_cursors.py", "-k", "earlier_life"),
+    ),
+    Planted(
+        "a search that begins again gives hits twice",
+        "client/paging.py::SearchPages.take",
+        "fresh = [hit for hit in page.hits if _key(hit) not in self._given]",
+        "fresh = page.hits",
+        ("tests/client/test_client_answers.py", "-k", "goes_on_with"),
+    ),
 ]

@@ -13,6 +13,7 @@ from sessiond.client.aio.session import AsyncSession
 from sessiond.client.daemon_types import Adopted, BackedUp, Followed, Status
 from sessiond.client.dialing import DaemonTarget
 from sessiond.client.lookout import Lookout
+from sessiond.client.paging import SearchPages
 from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.types import (
     Hit,
@@ -23,6 +24,7 @@ from sessiond.client.types import (
     SavedFile,
     SessionInfo,
 )
+from sessiond.errors import InvalidParams
 
 if TYPE_CHECKING:
     from sessiond.client.usage import UsageReport
@@ -145,14 +147,15 @@ class AsyncSessiond:
         `mode`: `text`, `regex` or `semantic`. `filter`: the filters of `sessions`, and `role` and `session_id`. Cancelled if it
         takes the daemon too long, Unavailable if the mode is not installed.
         """
-        cursor: str | None = None
-        while True:
-            page = await self.search_page(query, mode=mode, cursor=cursor, timeout_s=timeout_s, **filter)
-            for hit in page.hits:
-                yield hit
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        pages = SearchPages()
+        while not pages.ended:
+            try:
+                page = await self.search_page(query, mode=mode, cursor=pages.cursor, timeout_s=timeout_s, **filter)
+            except InvalidParams as error:
+                pages.begin_again(error)
+            else:
+                for hit in pages.take(page):
+                    yield hit
 
     async def search_page(
         self,
