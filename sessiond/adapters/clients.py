@@ -7,7 +7,6 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator
-from weakref import WeakKeyDictionary
 
 from sessiond.client import AsyncSessiond, Sessiond, aconnect, connect
 
@@ -28,7 +27,8 @@ class _OfLoop:
         self.dialing = asyncio.Lock()
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictionary()
+_of_loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+"""Until the loop shuts down its asynchronous generators, or is found closed."""
 
 
 def _place(home: str | None) -> Place:
@@ -49,10 +49,11 @@ def client(home: str | None = None) -> Sessiond:
 
 async def aclient(home: str | None = None) -> AsyncSessiond:
     """The running loop's client of the daemon of `home` (None: this user's). It reconnects by itself, and is closed with the
-    loop's asynchronous generators, which `asyncio.run` does at its end. DaemonUnreachable, NoAnswer.
+    loop's asynchronous generators, which `asyncio.run` does at its end; where a program only closes its loops, when the next
+    loop asks for a client. DaemonUnreachable, NoAnswer.
     """
     place = _place(home)
-    of_loop = _of_loops.setdefault(asyncio.get_running_loop(), _OfLoop())
+    of_loop = _of(asyncio.get_running_loop())
     if (found := of_loop.clients.get(place)) is not None:
         return found
     async with of_loop.dialing:
@@ -64,12 +65,27 @@ async def aclient(home: str | None = None) -> AsyncSessiond:
         return found
 
 
+def _of(loop: asyncio.AbstractEventLoop) -> _OfLoop:
+    """Return the clients of a loop. Where it is a new one, the clients of loops that were closed are closed, too."""
+    left: list[_OfLoop] = []
+    with _lock:
+        found = _of_loops.get(loop)
+        if found is None:
+            left = [_of_loops.pop(one) for one in list(_of_loops) if one.is_closed()]
+            found = _of_loops[loop] = _OfLoop()
+    for of_loop in left:
+        for one in of_loop.clients.values():
+            one.close()
+    return found
+
+
 async def _lifetime(client: AsyncSessiond) -> AsyncGenerator[None, None]:
     """Open until the loop shuts down its asynchronous generators: that is how a library learns of a loop's end."""
     try:
         yield
     finally:
         client.close()
+        _of_loops.pop(asyncio.get_running_loop(), None)
 
 
 def close() -> None:

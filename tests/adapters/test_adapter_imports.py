@@ -122,6 +122,35 @@ async def test_a_loop_has_one_connection(at_home: KilledHome) -> None:
         assert done.stdout == "3\n" and done.stderr == "", done.stderr
 
 
+_EACH_IN_A_LOOP = """
+import asyncio
+from sessiond.adapters import clients
+
+async def use():
+    return (await (await clients.aclient()).status()).connections
+
+def closed():
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(use())
+    finally:
+        loop.close()
+
+seen = [{how} for _ in range(30)]
+print(max(seen), len(clients._of_loops))
+"""
+
+
+@pytest.mark.parametrize(("how", "left"), [("asyncio.run(use())", 0), ("closed()", 1)])
+def test_a_loop_for_each_job_leaves_nothing(at_home: KilledHome, how: str, left: int) -> None:
+    """As servers do that are not asynchronous, some of which close the loop and nothing else."""
+    done = python(_EACH_IN_A_LOOP.replace("{how}", how))
+    most, loops = map(int, done.stdout.split())
+    assert most < 20, done.stdout  # the daemon may notice the end of the last ones a moment later
+    assert loops == left, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+
+
 def test_a_closed_connection_is_made_again(at_home: KilledHome) -> None:
     """`close` ends the process' blocking connections; an adapter that goes on connects again."""
     before = clients.client()

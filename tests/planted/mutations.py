@@ -5844,4 +5844,25 @@ MUTATIONS = [
         "fresh = page.hits",
         ("tests/client/test_client_answers.py", "-k", "goes_on_with"),
     ),
+    Planted(
+        "the connections of closed loops stay open",
+        "adapters/clients.py::_of",
+        "if one.is_closed()",
+        "if False",
+        ("tests/adapters/test_adapter_imports.py", "-k", "for_each_job"),
+    ),
+    Planted(
+        "a loop that has ended is remembered",
+        "adapters/clients.py::_lifetime",
+        "_of_loops.pop(asyncio.get_running_loop(), None)",
+        "pass",
+        ("tests/adapters/test_adapter_imports.py", "-k", "for_each_job"),
+    ),
+    Planted(
+        "a connection cannot be closed after its loop",
+        "client/aio/connection.py::AsyncConnection.close",
+        "self._loop.is_closed()",
+        "False",
+        ("tests/adapters/test_adapter_imports.py", "-k", "for_each_job"),
+    ),
 ]

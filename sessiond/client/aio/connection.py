@@ -43,6 +43,8 @@ class AsyncConnection:
         self._message_bytes: int | None = None
         """How long a message the daemon takes, once it has said so."""
         self.told_of_end: Callable[[], None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
         self._reading = asyncio.create_task(self._read())
         forks.keep(self, AsyncConnection._forked)
 
@@ -61,6 +63,7 @@ class AsyncConnection:
             plain.close()
             raise
         connection = cls(reader, writer, heard)
+        connection._socket = plain
         try:
             answer = await (await connection.send("initialize", introduction(name, token)))
             welcome = read_welcome(answer)
@@ -120,7 +123,12 @@ class AsyncConnection:
         self.ended = ConnectionResetError("the connection is the parent's")
 
     def close(self) -> None:
-        """At once, whatever the other side does."""
+        """At once, whatever the other side does, and whether or not the loop has ended."""
+        if self._loop.is_closed():  # nobody waits there any more, and its transport can do nothing
+            self.ended = ConnectionResetError("its event loop was closed")
+            if self._socket is not None:
+                _release(self._socket)
+            return
         self._end(ConnectionResetError("the connection was closed"))
         self._reading.cancel()
 
@@ -161,7 +169,9 @@ class AsyncConnection:
 
 
 def _release(connected: socket.socket) -> None:
-    """In a forked child. The transport must not do it: its loop would stop watching the socket for the parent, too."""
+    """Close it without the transport: in a forked child its loop would stop watching the socket for the parent, too, and a loop
+    that is closed does nothing.
+    """
     descriptor = connected.detach()
     if descriptor >= 0:
         os.close(descriptor)
