@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 
 import click
@@ -13,7 +14,7 @@ from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
 from sessiond.client import requests
 from sessiond.endpoint import Places, places, read_endpoint
-from sessiond.errors import DaemonUnreachable, SessiondError
+from sessiond.errors import DaemonUnreachable, SessiondError, TooLarge
 from sessiond.limits import DEFAULT
 from sessiond.reach import is_held
 
@@ -95,10 +96,21 @@ def _tell_it(where: Places) -> tuple[int, str] | None:
     if connection is None:
         return None
     with connection:
-        hello = connection.ask(requests.hello()).value
+        try:
+            hello = connection.ask(requests.hello()).value
+        except TooLarge:  # it has as many connections as it takes
+            return _signal_it(where)
         with contextlib.suppress(ConnectionError):  # it may stop before its answer arrives: that is what was asked for
             connection.ask(requests.stop())
     return hello.pid, hello.instance_id
+
+
+def _signal_it(where: Places) -> tuple[int, str] | None:
+    record = read_endpoint(where.data)
+    if record is None:
+        return None
+    os.kill(record.pid, signal.SIGTERM)  # it saves everything, as when it is told
+    return record.pid, record.instance
 
 
 def _lives(pid: int) -> bool:

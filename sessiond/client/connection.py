@@ -82,11 +82,17 @@ class DaemonConnection:
         line = request_line(self._last_id + 1, method, params)
         self._last_id += 1
         refused = too_large(self._last_id, line, self._message_bytes)
+        self._awaited.add(self._last_id)
         if refused is None:
-            self._write(line, deadline)
+            try:
+                self._write(line, deadline)
+            except ConnectionError:
+                with contextlib.suppress(ConnectionError):
+                    self.read_waiting()  # a daemon that refuses a connection says why before it closes it
+                if self._last_id not in self._answers:
+                    raise
         else:
             self._answers[self._last_id] = refused
-        self._awaited.add(self._last_id)
         return self._last_id
 
     def wait(self, number: int, deadline: float) -> Incoming:

@@ -101,7 +101,9 @@ def _not_text() -> NotText:
 
 
 class IncomingLines:
-    """Cuts messages out of what a connection reads."""
+    """Cuts messages out of what a connection reads. What a daemon says to a peer of which it has read nothing is framed by
+    headers, and ends with a newline; the headers are left out.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -118,6 +120,6 @@ class IncomingLines:
         whole = bytes(memoryview(self._buffer)[:end])
         del self._buffer[: end + 1]
         try:
-            return [decode(line) for line in whole.split(b"\n") if line]
+            return [decode(line) for line in whole.split(b"\n") if line and not line.endswith(b"\r")]
         except msgspec.MsgspecError as error:
             raise ConnectionAbortedError(f"what came is not a message: {error}") from None

@@ -145,7 +145,8 @@ class Listener:
                 return
 
     def _last_word(self, word: bytes) -> bytes:
-        return encode(word, lines=False)
+        # It is not known yet how the peer frames messages. One that reads lines gets a header and an empty line, then this.
+        return encode(word + b"\n", lines=False)
 
     def _refuse_with_spare(self) -> bool:
         """Out of descriptors: accept one peer with the spare one, tell it, and close it. False if there was no spare."""

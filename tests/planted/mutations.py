@@ -5865,4 +5865,25 @@ MUTATIONS = [
         "False",
         ("tests/adapters/test_adapter_imports.py", "-k", "for_each_job"),
     ),
+    Planted(
+        "a client that reads lines takes a header for noise",
+        "client/wire.py::IncomingLines.feed",
+        "if line and (not line.endswith(b'\\r'))",
+        "if line",
+        ("tests/cli/test_full_daemon.py", "-k", "at_once"),
+    ),
+    Planted(
+        "the last word to a newcomer ends without a newline",
+        "transports/listener.py::Listener._last_word",
+        "word + b'\\n'",
+        "word",
+        ("tests/cli/test_full_daemon.py", "-k", "at_once"),
+    ),
+    Planted(
+        "a full daemon cannot be stopped",
+        "cli/stop.py::_tell_it",
+        "return _signal_it(where)",
+        "raise",
+        ("tests/cli/test_full_daemon.py", "-k", "stop"),
+    ),
 ]

@@ -234,7 +234,7 @@ async def test_refusal(folder: Path) -> None:
     listener, acceptor = listen(path)
     acceptor.word = b"full"
     reader, writer = await dial(path)
-    assert await end(reader) == encode(b"full", lines=False)
+    assert await end(reader) == encode(b"full\n", lines=False)
     assert acceptor.made == []
     await hang_up(writer)
     listener.close()
@@ -257,7 +257,7 @@ async def test_a_burst_is_counted_before_it_is_in(folder: Path) -> None:
             sock.setblocking(False)
             with contextlib.suppress(BrokenPipeError):
                 await loop.sock_sendall(sock, b"{1}\n")
-            told += await loop.sock_recv(sock, 100) == encode(b"{full}", lines=False)
+            told += await loop.sock_recv(sock, 100) == encode(b"{full}\n", lines=False)
     assert (len(acceptor.made), told) == (5, 35)
     listener.close()
 

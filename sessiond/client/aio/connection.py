@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from sessiond.client import forks
 from sessiond.client.connection import read_welcome
 from sessiond.client.dialing import DaemonTarget, check_welcome, introduction
+from sessiond.client.failures import error_of
 from sessiond.client.requests import Answer, Request
 from sessiond.client.wire import Incoming, IncomingLines, cancellation, refusal, request_line, too_large
 
@@ -58,6 +59,7 @@ class AsyncConnection:
         plain = socket.socket(fileno=raw.detach())
         forks.keep(plain, _release)
         try:
+            _check_refused(plain)
             reader, writer = await asyncio.open_connection(sock=plain)
         except BaseException:
             plain.close()
@@ -145,7 +147,10 @@ class AsyncConnection:
 
     def _take(self, incoming: Incoming) -> None:
         if incoming.method is None:
-            answer = self._awaited.pop(incoming.id, None) if isinstance(incoming.id, int) else None
+            number = incoming.id
+            if number is None and incoming.error is not None:  # a request that the daemon could not read
+                number = min(self._awaited, default=None)
+            answer = self._awaited.pop(number, None) if isinstance(number, int) else None
             if answer is not None and not answer.done():
                 answer.set_result(incoming)
         elif incoming.id is not None:
@@ -166,6 +171,19 @@ class AsyncConnection:
             self._awaited.clear()
             if self.told_of_end is not None:
                 self.told_of_end()
+
+
+def _check_refused(connected: socket.socket) -> None:
+    """Raise the error with which a daemon refuses a connection, if it has done so already: after the first write it could not be
+    read any more.
+    """
+    try:
+        said = connected.recv(_READ_BYTES, socket.MSG_PEEK)
+    except BlockingIOError:
+        return
+    for incoming in IncomingLines().feed(said):
+        if incoming.error is not None:
+            raise error_of(incoming.error)
 
 
 def _release(connected: socket.socket) -> None:
