@@ -73,7 +73,7 @@ async def live(fs: FileSystem, where: Places, config: Config, ready: Callable[[]
         _log.error("not everything could be saved within %g s; the rest is in the journal", config.limits.shutdown_s)
         return False
     closing.result()
-    return True
+    return not daemon.is_displaced
 
 
 class Daemon:
@@ -89,6 +89,8 @@ class Daemon:
         self._started_at = timestamp(clock.now_ms())
         self._parts = DaemonParts(fs, where, config, clock)
         self._stopping = asyncio.Event()
+        self.is_displaced = False
+        """The data folder was moved or replaced: what is at its path is not ours."""
         self._server: Server
         self._service: Service
         self._unix: UnixDoor
@@ -137,7 +139,9 @@ class Daemon:
         await self._stopping.wait()
 
     async def close(self) -> None:
-        """Stop accepting, end all connections, save everything."""
+        """Stop accepting, end all connections, save everything; nothing if the data folder is not ours any more: what was acknowledged
+        is in the journal, wherever that is now.
+        """
         _log.info("stopping")
         self._parts.settle()
         if self._upkeep is not None:
@@ -148,7 +152,8 @@ class Daemon:
         if self._agent_host is not None:
             await self._agent_host.close()
         await self._server.close(self.limits.shutdown_s / 4)
-        await self._parts.close()
+        if not self.is_displaced:
+            await self._parts.close()
         _log.info("stopped")
 
     async def _look_after(self) -> None:
@@ -161,6 +166,13 @@ class Daemon:
         await asyncio.sleep(pause)
         await asyncio.to_thread(load_the_rest)
         while True:
+            if await asyncio.to_thread(self._parts.ownership.is_lost):
+                _log.error(
+                    "%s was moved, removed or replaced; the daemon ends and writes nothing there", self._where.data
+                )
+                self.is_displaced = True
+                self.stop()
+                return
             in_place = await self._look_after_socket()
             self._look_after_windows()
             released += self._parts.released()

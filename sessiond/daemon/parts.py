@@ -26,6 +26,7 @@ from sessiond.schema.daemon import JournalStatus, ReadOnlyStatus
 from sessiond.service.sessions import Service, SessionsStatus
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts
+from sessiond.store.ownership import Ownership
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class DaemonParts:
         self._config = config
         self._clock = clock
         self.health = Health()
+        self.ownership = Ownership(fs, where.lock_file)
         self._journal: JournalWriter | None = None
         self._mounts: Mounts | None = None
         self._index: Index | None = None
@@ -87,6 +89,7 @@ class DaemonParts:
             self._clock,
             config.limits,
             pending=recovery.pending,
+            ownership=self.ownership,
             on_back=self._store_is_back,
             on_watched=self._store_is_watched,
             on_event=self.health.store,

@@ -47,7 +47,7 @@ class LogFile(Protocol):
         """Append all of `data`, with as many write calls as necessary. After an OSError part of it may be there."""
 
     def sync(self) -> None:
-        """fdatasync. DiskFailed: what was written since the last success must never be trusted."""
+        """fdatasync. DiskFailed: what was written since the last success must never be trusted, or the file was removed."""
 
     def reserve(self, size: int) -> None:
         """Write zeros until the file has this size, and sync them: a sync of what replaces them has no metadata to record.

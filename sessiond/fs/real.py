@@ -213,6 +213,8 @@ class RealLogFile:
 
     def sync(self) -> None:
         _sync_file(self._fd, self._path)
+        if not os.fstat(self._fd).st_nlink:  # it is durable, and nobody will ever open it again
+            raise DiskFailed(errno.ENOENT, "it was removed by another program", self._path)
 
     def reserve(self, size: int) -> None:
         # Zeros, not fallocate: marking allocated blocks as written is metadata as well, which ext4 without a journal leaves

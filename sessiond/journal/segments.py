@@ -8,7 +8,8 @@ full      changes are refused until there is space beyond the reserve; marks (SA
           reserve has been given up for them.
 unmended  what a crash left has been read, but the disk had no space for repairing it: nothing is written, segments that
           are not needed may be removed.
-failed    final: a failed sync is not repeated, because its success would mean nothing. Nothing is changed any longer.
+failed    final: a failed sync is not repeated, because its success would mean nothing. Nothing is changed any longer. The
+          same if the folder was moved away: another journal may be at the path, and its segments have the same names.
 
 A new segment counts only when its header and its name are synced. Old ones are removed only when no session needs them,
 oldest first and each removal synced before the next. So the segments that exist are always a contiguous end of the whole
@@ -95,6 +96,8 @@ class Segments:
         self._journal_id = b""
         self._seed = 0
         self._log: LogFile | None = None
+        self._identity: tuple[int, int] | None = None
+        """Device and inode of the last segment."""
         self._synced = 0
         """How many bytes of the last segment are known to be on the disk."""
         self._hint = SyncedHint(fs, folder)
@@ -187,6 +190,7 @@ class Segments:
     def _open_last(self) -> None:
         last = self._files[-1]
         self._log = self._fs.open_log(last.path)
+        self._identity = self._identity_of(last.path)
         self._synced = self._log.size
         self._room.begin(self._log)
         self._seed = SegmentHeader(self._journal_id, last.number, 0).seed
@@ -314,6 +318,7 @@ class Segments:
         log = self._last_log()
         if log.size > SEGMENT_HEADER_BYTES:
             try:
+                self._check_in_place()
                 self._end_segment(log)
                 self._begin_segment()
             except OSError as error:
@@ -337,6 +342,7 @@ class Segments:
         if self._log is not None:
             self._log.close()
         self._log, self._synced, self._seed = log, log.size, header.seed
+        self._identity = self._identity_of(path)
         self._room.begin(log)
         self._files.append(SegmentFile(number, path, log.size, header.first_lsn))
         self._rotate_next = False
@@ -346,6 +352,7 @@ class Segments:
         if self._holds or (self.state is not None and self.state.final):
             return
         try:
+            self._check_in_place()
             self._held.release()
             while len(self._files) > 1:
                 oldest = self._files[0]
@@ -488,6 +495,15 @@ class Segments:
             self._give_up_reserve()
         hint = _RESTART if isinstance(error, DiskFailed) else _MAKE_ROOM
         raise ReadOnly("the journal cannot be written", reason=_reason(error), hint=hint) from error
+
+    def _check_in_place(self) -> None:
+        """DiskFailed if the last segment's path leads to another file, or to none: then everything there is somebody else's."""
+        if self._log is not None and self._identity_of(self._files[-1].path) != self._identity:
+            raise DiskFailed(errno.ENOENT, "it was moved or replaced by another program", self._folder)
+
+    def _identity_of(self, path: str) -> tuple[int, int] | None:
+        found = self._fs.stat(path)
+        return None if found is None else (found.dev, found.ino)
 
     def fail(self, error: BaseException) -> None:
         """The state of the disk is unknown: nothing is written any longer."""

@@ -24,6 +24,7 @@ from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Stat
 from sessiond.store.discovery import names
 from sessiond.store.own_writes import OwnWrites
+from sessiond.store.ownership import Ownership
 from sessiond.store.port import OutsideChange
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ class StoreFiles:
         self.format = fmt
         self.marker = marker
         self.extras = extras
+        self.ownership: Ownership | None = None
+        """Of the data folder, if `root` is in it."""
         self.store_id: str | None = None
         """What the marker must say. None: anything."""
         self.own = OwnWrites()
@@ -71,7 +74,7 @@ class StoreFiles:
         """
         try:
             stat = self.fs.stat(self.root)
-            if stat is None or not stat.is_dir:
+            if stat is None or not stat.is_dir or (self.ownership is not None and self.ownership.is_lost()):
                 return False
             if self.marker is None:
                 self.fs.stat(self.path(FOLDER))  # whether it exists or not: a folder that may not be searched raises

@@ -19,6 +19,7 @@ from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
 from sessiond.store.move_guard import MoveGuard
+from sessiond.store.ownership import Ownership
 from sessiond.store.port import Event, StoreProblem
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
@@ -58,6 +59,7 @@ class Mounts:
         limits: Limits,
         *,
         pending: Mapping[tuple[str, str], list[bytes]],
+        ownership: Ownership | None = None,
         on_back: Callable[[FolderStore], None] = lambda _: None,
         on_watched: Callable[[FolderStore], Awaitable[object]] | None = None,
         on_event: Callable[[str, Event], None] = lambda _name, _event: None,
@@ -72,6 +74,7 @@ class Mounts:
         self._clock = clock
         self._limits = limits
         self._pending = dict(pending)
+        self._ownership = ownership
         self._mounted: dict[str, _Mounted] = {}
         self._mounter = Mounter(fs, data_dir)
         for inner in ("trash", "extras"):
@@ -139,6 +142,7 @@ class Mounts:
     def _make(self, name: str, root: str, fmt: Format, *, marker: str | None, journal: Journal, own: bool) -> _Mounted:
         self._fs.confine(root)
         files = StoreFiles(self._fs, root, fmt, marker=marker)
+        files.ownership = self._ownership if own else None
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
         run: Run = off_loop
         run_save: Run = off_loop_to_save

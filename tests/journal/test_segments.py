@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import posixpath
 import struct
 from zlib import crc32
 
@@ -32,7 +33,10 @@ def opened(fs: CrashFS, **limits: int) -> tuple[Segments, Contents]:
 
 def pending(fs: CrashFS) -> dict[str, list[int]]:
     """What the next start finds, session -> seqs."""
-    (twin,) = fs.crash_images(limit=1) if not fs._pending else (fs,)
+    twin = CrashFS()  # a start repairs what it finds
+    for path, data in fs.tree().items():
+        twin.make_dirs(posixpath.dirname(path))
+        twin.create(path, data)
     _, contents = opened(twin)
     found = replay(record for _, record in contents.records)
     return {session: [record.entry.seq for record in records] for (_, session), records in found.items()}
