@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from claude_agent_sdk.types import SessionSummaryEntry
 
 KEY = "claude-agent-sdk"
-"""In a message's metadata: the transcript's entry. In a session's: `projectKey`, `sessionId`, `subpath` and the summary."""
+"""In a message's metadata: the transcript's entry. In a session's: `projectKey`, `sessionId` and `subpath`. In its state: the summary."""
+_SUMMARIES_AT_A_TIME = 16
 _LONGEST_ID = 200
 
 
@@ -88,11 +90,14 @@ class SessiondStore(SessionStore):
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """The SDK's summaries of the main transcripts. Entries that came since a summary was kept are folded in first."""
-        return [
-            await self._summary(info, described)
-            async for info, described in self._of_project(project_key)
-            if described.get("subpath") is None
-        ]
+        main = [found async for found in self._of_project(project_key) if found[1].get("subpath") is None]
+        summed: list[SessionSummaryEntry] = []
+        for start in range(0, len(main), _SUMMARIES_AT_A_TIME):
+            some = main[start : start + _SUMMARIES_AT_A_TIME]
+            summed += [
+                one for one in await asyncio.gather(*(self._summary(*found) for found in some)) if one is not None
+            ]
+        return summed
 
     async def delete(self, key: SessionKey) -> None:
         """Move a transcript to the trash; a main one with those of its subagents."""
@@ -124,21 +129,25 @@ class SessiondStore(SessionStore):
             if isinstance(described, Mapping) and described.get("projectKey") == project_key:
                 yield info, described
 
-    async def _summary(self, info: SessionInfo, described: Mapping[str, Any]) -> SessionSummaryEntry:
-        """The fold of all entries. It is kept in the session's metadata with the seq that it covers: two writers that fold the
-        same entries write the same, and one that folded fewer is corrected by the next.
+    async def _summary(self, info: SessionInfo, described: Mapping[str, Any]) -> SessionSummaryEntry | None:
+        """The fold of all entries; None if the session was deleted meanwhile. It is kept in the session's state, which leaves alone
+        when the session was written last, with the seq that it covers: two writers that fold the same entries write the same,
+        and one that folded fewer is corrected by the next.
         """
         session = (await clients.aclient(self._home)).session(info.session_id)
-        summed: Any = {"session_id": described["sessionId"], "mtime": 0, "data": described.get("summary") or {}}
-        covered = described.get("summarySeq") or 0
-        if info.seq > covered + 1:
-            newer = await session.messages(since=covered)
+        try:
+            kept = (await session.state(KEY)).get(KEY) or {}
+            covered = kept.get("summarySeq") or 0
+            known = covered + 1 if kept else 0  # keeping it had a seq, too
+            newer = await session.messages(since=covered) if info.seq > known else []
             entries = [entry for one in newer if (entry := item_in(one, KEY)) is not None]
             key: Any = {"project_key": described["projectKey"], "session_id": described["sessionId"]}
+            summed: Any = {"session_id": described["sessionId"], "mtime": 0, "data": kept.get("summary") or {}}
             summed = fold_session_summary(summed, key, entries)
             if entries:
-                kept = {**described, "summary": summed["data"], "summarySeq": newer[-1].seq}
-                info = await session.update(metadata={**info.metadata, KEY: kept})
+                await session.set_state({KEY: {"summary": summed["data"], "summarySeq": newer[-1].seq}})
+        except SessionNotFound:
+            return None
         summed["mtime"] = _milliseconds(info.updated_at)
         return cast("SessionSummaryEntry", summed)
 

@@ -100,7 +100,8 @@ class SessiondSession(SessionABC):
 def message_of(given: TResponseInputItem) -> NewMessage:
     """The message for an item. TypeError, ValueError if the item has no JSON."""
     item = cast("dict[str, Any]", given)
-    identity = next((one for one in (item.get("id"), item.get("call_id")) if one and one != FAKE_RESPONSES_ID), None)
+    # A `call_id` is no identity: some servers number their calls from the beginning in each turn.
+    identity = None if item.get("id") == FAKE_RESPONSES_ID else item.get("id")
     fields: dict[str, Any] = {"id": identity and derived_id(f"{item.get('type', 'item')}.{identity}", item)}
     kind, role = item.get("type", "message"), item.get("role")
     if isinstance(role, str) and role and kind == "message":

@@ -139,6 +139,23 @@ async def test_summaries_are_what_one_fold_would_make(at_home: KilledHome) -> No
     assert kept["mtime"] >= listed["mtime"]
 
 
+async def test_a_list_changes_nothing_that_others_see(at_home: KilledHome) -> None:
+    """Neither when a session was written last, nor its metadata: a picker that shows all sessions is a reader."""
+    store = SessiondStore()
+    await store.append(MAIN, [entry("u1", content="prompt")])
+    async with await aconnect() as sessiond:
+        session = sessiond.session(store.session_id(MAIN))
+        before = await session.info()
+        (summed,) = await store.list_session_summaries(PROJECT)
+        assert summed["data"]["first_prompt"] == "prompt"
+        after = await session.info()
+        assert (after.updated_at, after.metadata) == (before.updated_at, before.metadata)
+        entries = [entry("u1", content="prompt"), entry("u2", content="more")]
+        await store.append(MAIN, entries[1:])
+        (summed,) = await store.list_session_summaries(PROJECT)
+        assert summed["data"] == fold_session_summary(None, MAIN, entries)["data"]
+
+
 async def test_other_clients_leave_the_tree_alone(at_home: KilledHome) -> None:
     """A person's message in the session is not an entry of the transcript, and a rename does not hide the session."""
     store = SessiondStore()

@@ -233,7 +233,7 @@ ITEMS = st.one_of(
 @given(st.lists(ITEMS, min_size=1, max_size=20))
 def test_every_item_comes_back(at_home: KilledHome, items: list[Any]) -> None:
     """Whatever JSON Python can write: odd keys, lone surrogates, 70-bit integers, infinity; in the same order of keys."""
-    unique = [{**one, "n": n} if "id" in one or "call_id" in one else one for n, one in enumerate(items)]
+    unique = [{**one, "n": n} if "id" in one else one for n, one in enumerate(items)]
 
     async def there_and_back() -> Any:
         session = SessiondSession("all")
@@ -242,6 +242,17 @@ def test_every_item_comes_back(at_home: KilledHome, items: list[Any]) -> None:
         return await session.get_items()
 
     assert json.dumps(asyncio.run(there_and_back())) == json.dumps(unique)
+
+
+async def test_a_call_id_may_be_used_again(at_home: KilledHome) -> None:
+    """By servers that number their calls from the beginning in each turn."""
+    call: Any = {"type": "function_call", "call_id": "call_0", "name": "rain", "arguments": '{"city": "Ulm"}'}
+    output: Any = {"type": "function_call_output", "call_id": "call_0", "output": "yes"}
+    session = SessiondSession("numbered")
+    for _ in range(2):
+        await session.add_items([call])
+        await session.add_items([output])
+    assert await session.get_items() == [call, output, call, output]
 
 
 async def test_another_tool_goes_on(at_home: KilledHome) -> None:

@@ -5921,4 +5921,18 @@ MUTATIONS = [
         "pass",
         ("tests/daemon/test_displaced.py", "-k", "removes_nothing"),
     ),
+    Planted(
+        "a call whose call_id was used before is dropped",
+        "adapters/openai_agents.py::message_of",
+        "None if item.get('id') == FAKE_RESPONSES_ID else item.get('id')",
+        "item.get('call_id')",
+        ("tests/adapters/test_openai_agents.py", "-k", "used_again"),
+    ),
+    Planted(
+        "who lists sessions of the Claude Agent SDK writes to them",
+        "adapters/claude_agent_sdk.py::SessiondStore._summary",
+        "await session.set_state({KEY: {'summary': summed['data'], 'summarySeq': newer[-1].seq}})",
+        "await session.update(metadata={KEY: {**described, 'summarySeq': newer[-1].seq}})",
+        ("tests/adapters/test_claude_agent_sdk.py", "-k", "that_others_see"),
+    ),
 ]
