@@ -8,6 +8,8 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,9 +46,16 @@ def connection(client: Sessiond) -> Any:
     return client._link._connection
 
 
-def turn(client: Sessiond, within_s: float) -> Any:
+@contextmanager
+def turn(client: Sessiond, within_s: float) -> Iterator[None]:
     """A context in which this thread alone uses the client's connection."""
-    return client._link._turn("a turn", time.monotonic() + within_s, within_s)
+    link = client._link
+    lock = link._lock
+    link._begin_turn(lock, "a turn", time.monotonic() + within_s, within_s)
+    try:
+        yield
+    finally:
+        link._end_turn(lock)
 
 
 def requests_kept(session: Any) -> int:

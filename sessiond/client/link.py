@@ -10,6 +10,9 @@ if needed:
                                     a message that has an id is not appended twice. Otherwise AnswerLost: it may be done
     the deadline, or an interrupt   the connection is dropped: a response that came later would be taken for that of the next call
 
+An interrupt, or any error of a signal handler, may come between any two lines. So a turn is ended twice, and ending it does nothing in
+a thread that has none: a lock that stayed taken would be one that nobody gets for ever.
+
 `close` may be called by any thread, and by the garbage collector in the midst of a call. So it takes no turn: it shuts the
 socket down under whoever waits on it, and that thread closes the descriptor. Were it closed here, another file could have
 got its number meanwhile. A process that was forked has its parent's connection and must not write to it (`_forked`).
@@ -21,10 +24,10 @@ from __future__ import annotations
 
 import math
 import time
-from _thread import allocate_lock, get_ident
+from _thread import RLock, get_ident
 from _weakref import ref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from sessiond.client import forks
@@ -55,7 +58,7 @@ class Link:
         self.timeout_s = timeout_s
         self.attempts = attempts
         self.closed = False
-        self._lock = allocate_lock()
+        self._lock = RLock()
         self._turn_of: int | None = None
         """The thread that has the connection to itself."""
         self._connection: DaemonConnection | None = None
@@ -121,7 +124,7 @@ class Link:
                 feed.close()
 
     def _forked(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = RLock()
         self._turn_of = None
         self._connection = None
 
@@ -138,7 +141,11 @@ class Link:
         deadline = time.monotonic() + patience
         pause = LOOK_AGAIN_S
         attempt = 0
-        with self._turn(method, deadline, patience):
+        forks.process()
+        self._check_turn(method)
+        lock = self._lock  # a child that forks in the midst of a turn gets another
+        try:
+            self._begin_turn(lock, method, deadline, patience)
             while True:
                 begun = False
                 attempt += 1
@@ -164,6 +171,13 @@ class Link:
                     raise
                 time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
                 pause = min(2 * pause, LONGEST_PAUSE_S)
+        finally:
+            try:
+                self._end_turn(lock)
+            finally:  # again: an interrupt may come between any two lines
+                self._end_turn(lock)
+            if self.closed:
+                self._drop_if_unused()
 
     def _connected(self, deadline: float) -> DaemonConnection:
         if self.closed:
@@ -181,31 +195,31 @@ class Link:
         if connection is not None:
             connection.close()
 
-    @contextmanager
-    def _turn(self, method: str, deadline: float, patience: float) -> Iterator[None]:
-        """Nobody else uses the connection meanwhile."""
-        forks.process()
-        left = -1.0 if patience == math.inf else max(0.0, deadline - time.monotonic())
+    def _check_turn(self, method: str) -> None:
+        """InvalidParams in the midst of another call of this thread."""
         if self._turn_of == get_ident():
             raise InvalidParams(
                 f"{method} was called in the midst of another call of the same client",
                 hint="let a progress callback or a signal handler use a client of its own: `connect()`",
             )
-        lock = self._lock  # a child that forks in the midst of a turn gets another
+
+    def _begin_turn(self, lock: RLock, method: str, deadline: float, patience: float) -> None:
+        """Wait until nobody else uses the connection. NoAnswer."""
+        left = -1.0 if patience == math.inf else max(0.0, deadline - time.monotonic())
         if not lock.acquire(timeout=left):
             raise no_answer(method, patience)
-        try:
-            self._turn_of = get_ident()
-            yield
-        finally:
+        self._turn_of = get_ident()
+
+    def _end_turn(self, lock: RLock) -> None:
+        """Let others use the connection, if this thread has it. It may be called again: only its owner can release this lock."""
+        if self._turn_of == get_ident():
             self._turn_of = None
+        with suppress(RuntimeError):
             lock.release()
-            if self.closed:
-                self._drop_if_unused()
 
     def _drop_if_unused(self) -> None:
         """Close the connection, unless another thread waits on its descriptor: that thread does it when it wakes."""
-        if self._lock.acquire(blocking=False):
+        if self._turn_of != get_ident() and self._lock.acquire(blocking=False):
             try:
                 self._drop()
             finally:

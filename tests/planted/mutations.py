@@ -3612,7 +3612,7 @@ MUTATIONS = [
     Planted(
         "a child waits for a lock of a thread that it does not have",
         "client/link.py::Link._forked",
-        "def _forked(self) -> None:\n    self._lock = allocate_lock()",
+        "def _forked(self) -> None:\n    self._lock = RLock()",
         "def _forked(self) -> None:",
         ("tests/client/test_client_forks.py", "-k", "another_thread"),
     ),
@@ -5594,7 +5594,7 @@ MUTATIONS = [
     ),
     Planted(
         "a callback waits for its own client",
-        "client/link.py::Link._turn",
+        "client/link.py::Link._check_turn",
         "if self._turn_of == get_ident():",
         "if False:",
         ("tests/client/test_client_answers.py",),
@@ -5934,5 +5934,12 @@ MUTATIONS = [
         "await session.set_state({KEY: {'summary': summed['data'], 'summarySeq': newer[-1].seq}})",
         "await session.update(metadata={KEY: {**described, 'summarySeq': newer[-1].seq}})",
         ("tests/adapters/test_claude_agent_sdk.py", "-k", "that_others_see"),
+    ),
+    Planted(
+        "an interrupt keeps the client's turn",
+        "client/link.py::Link._end_turn",
+        "self._turn_of == get_ident()",
+        "False",
+        ("tests/client/test_client_interrupts.py", "-k", "any_line"),
     ),
 ]
