@@ -17,7 +17,7 @@ NEXT_STEPS = {
     "alreadyExists": "choose another name, or remove what is there first",
     "badFile": "the file was left as it is; `sessiond doctor` says what is wrong with it",
     "tooLarge": "send less at once, or raise the limit in config.toml; see `sessiond help configuration`",
-    "readOnly": "free some disk space, then run `sessiond stop`; the next client starts the daemon again",
+    "readOnly": "free some disk space; `sessiond doctor` says whether the daemon has to be started again",
     "indeterminate": "look whether it is there, and repeat it with the same id if not",
     "unavailable": "`sessiond status` says which store cannot be reached, and why",
     "unauthorized": "show the token from the file that `sessiond status` names",

@@ -166,11 +166,7 @@ class Daemon:
         await asyncio.sleep(pause)
         await asyncio.to_thread(load_the_rest)
         while True:
-            if await asyncio.to_thread(self._parts.ownership.is_lost):
-                _log.error(
-                    "%s was moved, removed or replaced; the daemon ends and writes nothing there", self._where.data
-                )
-                self.is_displaced = True
+            if await asyncio.to_thread(self._is_to_end):
                 self.stop()
                 return
             in_place = await self._look_after_socket()
@@ -186,6 +182,17 @@ class Daemon:
                 _log.info("idle for %g s: no clients and nothing to do", patience)
                 self.stop()
             await asyncio.sleep(pause if in_place else min(pause, _TRY_AGAIN_S))
+
+    def _is_to_end(self) -> bool:
+        """Return whether the folders of this daemon are where they were. Blocks."""
+        if self._parts.is_displaced():
+            _log.error("%s was moved, removed or replaced; the daemon ends and writes nothing there", self._where.data)
+            self.is_displaced = True
+        elif self._parts.lacks_journal():
+            _log.error("the journal in %s was moved or removed; the daemon saves everything and ends", self._where.data)
+        else:
+            return False
+        return True
 
     def _look_after_windows(self) -> None:
         if self._agent_host is not None:

@@ -61,6 +61,7 @@ class DaemonParts:
         self._clock = clock
         self.health = Health()
         self.ownership = Ownership(fs, where.lock_file)
+        self._journal_folder: Ownership | None = None
         self._journal: JournalWriter | None = None
         self._mounts: Mounts | None = None
         self._index: Index | None = None
@@ -76,6 +77,7 @@ class DaemonParts:
         config, where = self._config, self._where
         journal, recovery = await JournalWriter.recover(self._fs, where.data + "/journal", config.limits)
         self._journal = journal
+        self._journal_folder = Ownership(self._fs, where.data + "/journal")
         for damage in recovery.damage:
             _log.warning("journal damaged: %s", damage)
         journal.on_state = self.health.journal
@@ -182,6 +184,14 @@ class DaemonParts:
             await self._index.close()
         if self._journal is not None:
             await self._journal.close()
+
+    def is_displaced(self) -> bool:
+        """Return whether the data folder was moved or replaced: what is at its path is not ours. Blocks."""
+        return self.ownership.is_lost()
+
+    def lacks_journal(self) -> bool:
+        """Return whether the journal was moved or removed, so that a crash would lose what only it has. Blocks."""
+        return self._journal_folder is not None and self._journal_folder.is_lost()
 
     def documents(self) -> SessionDocuments:
         """Session files as stock editors see them."""

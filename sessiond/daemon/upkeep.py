@@ -1,15 +1,17 @@
 """Keeps the journal from growing without end: saves the changes that its oldest segment is kept for, moves them to a held
-file if they cannot be saved, and removes segments that nothing needs.
+file if they cannot be saved, and removes segments that nothing needs. While its disk is full, it looks for room.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Protocol
 
 from sessiond.daemon.periodic import PeriodicTask
-from sessiond.errors import SessiondError
+from sessiond.errors import ReadOnly, SessiondError
+from sessiond.journal.segments import ReadOnlyState
 from sessiond.limits import KIB, Limits
 from sessiond.service.open_sessions import OpenSessions
 
@@ -26,9 +28,14 @@ class GrowingJournal(Protocol):
     @property
     def total_bytes(self) -> int: ...
 
+    @property
+    def read_only(self) -> ReadOnlyState | None: ...
+
     def oldest_pending(self) -> list[tuple[str, str]]: ...
 
     async def rotate_and_trim(self) -> None: ...
+
+    async def try_again(self) -> None: ...
 
     async def hold_back(self) -> bool: ...
 
@@ -54,6 +61,12 @@ class Upkeep(PeriodicTask):
                 log.exception("the journal was not trimmed")
 
     async def _round(self) -> None:
+        read_only = self._journal.read_only
+        if read_only is not None:
+            if not read_only.final:
+                with suppress(ReadOnly):  # it said so when that began
+                    await self._journal.try_again()
+            return
         if self._journal.total_bytes > self._limits.journal_bytes:
             await self._shorten()
         elif self._journal.total_bytes > _TIDY_BYTES and not self._open_sessions.dirty:

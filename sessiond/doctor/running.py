@@ -22,7 +22,9 @@ def examine_daemon(where: Places, status: Status | None) -> Iterator[Finding]:
         return
     yield Finding(f"daemon version {status.version}, pid {status.pid}, at {status.socket}")
     if status.read_only is not None:
-        hint = "free some disk space, then run `sessiond stop`; the next client starts the daemon again"
+        hint = "repair the disk, then run `sessiond stop`; the next client starts the daemon again"
+        if not status.read_only.final:
+            hint = "free some disk space; writing resumes by itself"
         yield Finding("journal", f"read-only: {status.read_only.reason}", hint)
     for damage in status.damage:
         yield lost(Loss(damage.path, damage.records, damage.reason, damage.since))

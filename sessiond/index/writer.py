@@ -436,12 +436,17 @@ class Writer:
         return self._wait(error)
 
     def _wait(self, error: Exception) -> bool:
-        """Wait until another try makes sense; False: there is no time for one. Clients that wait for what was fed are released first."""
+        """Wait until another try makes sense; False: there is no time for one. Clients that wait for what was fed, or for an
+        erasure, are released first.
+        """
         if self.problem is None:
             _log.warning("the index cannot be written: %s", error)
         self.problem = str(error) or type(error).__name__
         self._marks += self._lanes.take_marks()
         self._release_marks()
+        waiting, self._erasures = self._erasures, []
+        for done in waiting:
+            done.set_result(False)
         return not self._closing.wait(RETRY_S)
 
     def _roll_back(self) -> None:

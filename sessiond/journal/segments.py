@@ -308,6 +308,22 @@ class Segments:
         self._rotate_next = error.errno == errno.EFBIG  # the next segment begins small
         self._refuse(error)
 
+    def try_again(self) -> None:
+        """Where the disk was full, find out whether there is room now, though nobody writes: a new segment shows it. ReadOnly."""
+        if self.state is None or self.state.final:
+            return
+        if self._log is None:
+            self._mend()
+        self._refuse_without_room(self.state, 0)
+        self._keep_reserve()
+        try:
+            self._check_in_place()
+            self._end_segment(self._last_log())
+            self._begin_segment()
+        except OSError as error:
+            self._refuse(error)
+        self.state = None
+
     # Rotation and trimming
 
     def rotate(self) -> None:

@@ -250,6 +250,10 @@ class JournalWriter:
 
         await self._order(rotate)
 
+    async def try_again(self) -> None:
+        """Write again, if the disk was full and has room now. ReadOnly, Indeterminate."""
+        await self._order(self._segments.try_again)
+
     async def hold_back(self) -> bool:
         """Move the changes that the oldest segment is kept for to a separate file. Returns whether the journal is shorter
         now. ReadOnly, Indeterminate.

@@ -11,20 +11,20 @@ from sessiond.fs import FileSystem
 
 
 class Ownership:
-    """`lock_file`: of which this process holds the lock now. Its methods block."""
+    """`path`: of a file or folder that is ours now, such as the lock file. Its methods block."""
 
-    def __init__(self, fs: FileSystem, lock_file: str) -> None:
+    def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
-        self._lock_file = lock_file
+        self._path = path
         self._identity = self._look()
 
     def is_lost(self) -> bool:
-        """Return whether the path leads to another lock file, or to none. False if that cannot be found out now."""
+        """Return whether the path leads to something else, or to nothing. False if that cannot be found out now."""
         try:
             return self._look() != self._identity
         except OSError:
             return False
 
     def _look(self) -> tuple[int, int] | None:
-        found = self._fs.look(self._lock_file)
+        found = self._fs.look(self._path)
         return None if found is None else (found.dev, found.ino)

@@ -473,7 +473,7 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
         (
             "journal",
             "read-only: the disk is full",
-            "free some disk space, then run `sessiond stop`; the next client starts the daemon again",
+            "free some disk space; writing resumes by itself",
         ),
         ("store a", "out of reach", "check /a"),
         (

@@ -90,6 +90,17 @@ def test_nothing_is_acknowledged_into_a_journal_that_was_removed(homes: tuple[Ho
     assert ended(first) == 1
 
 
+def test_a_daemon_whose_journal_was_moved_saves_everything(homes: tuple[Home, Home], tmp_path: Path) -> None:
+    first, second = homes
+    one = first.client()
+    one.call("session/new", sessionId="s")
+    (first.path / "data" / "journal").rename(tmp_path / "aside")
+    append(one, "after")
+    assert ended(first) == 0
+    second.start()
+    assert texts(second.client()) == ["after"]
+
+
 def test_a_journal_whose_folder_was_replaced_touches_nothing(tmp_path: Path) -> None:
     """The other one's segments have the same names."""
     folder, aside, fs = tmp_path / "journal", tmp_path / "aside", RealFileSystem()

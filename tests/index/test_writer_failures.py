@@ -225,3 +225,25 @@ def test_who_waits_is_released_when_the_disk_is_full(
         assert writer.problem == FULL
     finally:
         writer.close()
+
+
+def test_an_erasure_does_not_wait_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is answered: the files may still hold what was removed. The next one, when there is room, cleans them."""
+    monkeypatch.setattr(module, "RETRY_S", MINUTE)
+    writer = Writer(str(tmp_path / "index.db"), 16 * 1024 * 1024, lambda: None)
+    writer.open()
+    begun, go = threading.Event(), threading.Event()
+
+    def full(_: Batch) -> None:
+        begun.set()
+        assert go.wait(MINUTE)
+        raise sqlite3.OperationalError(FULL)
+
+    try:
+        writer.submit(FeedStep("s", 1, full, bulk=True))
+        assert begun.wait(MINUTE)
+        erased = writer.erase()
+        go.set()
+        assert erased.result(MINUTE / 2) is False
+    finally:
+        writer.close()

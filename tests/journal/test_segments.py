@@ -76,6 +76,33 @@ def test_a_failed_write_is_cut_off_and_the_journal_goes_on(fs: CrashFS, error: i
     assert pending(fs) == {"a": [1, 2]}
 
 
+def test_a_full_disk_that_has_room_again_is_noticed_though_nobody_writes(fs: CrashFS) -> None:
+    """A new segment shows it; a disk that is still full stays as it is."""
+    segments, _ = opened(fs)
+    segments.write([changes("a", 1)], sync=True)
+    fs.fail("write", errno.ENOSPC, times=2)
+    with pytest.raises(ReadOnly):
+        segments.write([changes("a", 2)], sync=True)
+    with pytest.raises(ReadOnly):
+        segments.try_again()
+    assert segments.state is not None
+    segments.try_again()
+    assert segments.state is None
+    segments.write([changes("a", 2)], sync=True)
+    assert pending(fs) == {"a": [1, 2]}
+
+
+def test_a_failed_disk_is_not_tried_again(fs: CrashFS) -> None:
+    segments, _ = opened(fs)
+    fs.fail("sync", errno.EIO)
+    with pytest.raises(Indeterminate):
+        segments.write([changes("a", 1)], sync=True)
+    steps = fs.steps
+    segments.try_again()
+    assert fs.steps == steps
+    assert segments.state is not None
+
+
 @pytest.mark.parametrize("step", ["truncate", "sync"])
 def test_a_cut_that_fails_is_final(fs: CrashFS, step: str) -> None:
     """Where a failed write cannot be cut off for certain, the batch is indeterminate and nothing is written any more."""

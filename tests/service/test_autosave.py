@@ -14,6 +14,7 @@ import pytest
 from sessiond.daemon import upkeep
 from sessiond.daemon.upkeep import Upkeep
 from sessiond.errors import ReadOnly
+from sessiond.journal.segments import ReadOnlyState
 from sessiond.limits import Limits
 from sessiond.service.open_session import OpenSession
 from sessiond.service.sessions import Service
@@ -436,6 +437,8 @@ class Journal:
         self.oldest = oldest or []
         self.trims = 0
         self.failures: list[Exception] = []
+        self.read_only: ReadOnlyState | None = None
+        self.tries = 0
 
     def oldest_pending(self) -> list[tuple[str, str]]:
         return self.oldest
@@ -444,6 +447,12 @@ class Journal:
         self.trims += 1
         if self.failures:
             raise self.failures.pop(0)
+
+    async def try_again(self) -> None:
+        self.tries += 1
+        if self.tries < 3:
+            raise ReadOnly("full", reason="ENOSPC")
+        self.read_only = None
 
 
 def test_a_large_journal_is_relieved() -> None:
@@ -493,6 +502,26 @@ def test_a_journal_that_nobody_needs_is_trimmed(size: int, dirty: bool, trimmed:
         Upkeep(journal, service.open_sessions, service.limits).start()
         await asyncio.sleep(2)
         assert bool(journal.trims) == trimmed
+        await service.close()
+
+    play(story)
+
+
+def test_a_full_disk_is_looked_at_until_it_has_room_again() -> None:
+    """Not one that has failed."""
+
+    async def story(core: Core) -> None:
+        service = await core.start()
+        full, failed = Journal(10), Journal(10)
+        full.read_only = ReadOnlyState("full", "2026-01-01T00:00:00.000Z", final=False)
+        failed.read_only = ReadOnlyState("failed", "2026-01-01T00:00:00.000Z", final=True)
+        keepers = [Upkeep(one, service.open_sessions, service.limits) for one in (full, failed)]
+        for one in keepers:
+            one.start()
+        await asyncio.sleep(5)
+        assert (full.tries, full.read_only, failed.tries) == (3, None, 0)
+        for one in keepers:
+            await one.stop()
         await service.close()
 
     play(story)
