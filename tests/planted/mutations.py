@@ -5970,4 +5970,11 @@ MUTATIONS = [
         "pass",
         ("tests/service/test_autosave.py", "-k", "room_again"),
     ),
+    Planted(
+        "a file that is written while it cannot be read is read later and later",
+        "daemon/follow.py::Follower._failing",
+        "left > 0",
+        "False",
+        ("tests/daemon/test_follower.py", "-k", "tried_less_often"),
+    ),
 ]
