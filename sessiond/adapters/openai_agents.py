@@ -100,7 +100,7 @@ class SessiondSession(SessionABC):
 def message_of(given: TResponseInputItem) -> NewMessage:
     """The message for an item. TypeError, ValueError if the item has no JSON."""
     item = cast("dict[str, Any]", given)
-    # A `call_id` is no identity: some servers number their calls from the beginning in each turn.
+    # A `call_id` identifies nothing: some servers number their calls from the beginning in each turn.
     identity = None if item.get("id") == FAKE_RESPONSES_ID else item.get("id")
     fields: dict[str, Any] = {"id": identity and derived_id(f"{item.get('type', 'item')}.{identity}", item)}
     kind, role = item.get("type", "message"), item.get("role")

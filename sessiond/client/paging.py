@@ -1,4 +1,4 @@
-"""Where an iteration over the pages of a search is. No I/O.
+"""The state of an iteration over the pages of a search. No I/O.
 
 A cursor is of one life of the daemon: one that was started again between two pages refuses it. Then the first page is asked for
 again, and what was given already is left out.

@@ -536,7 +536,7 @@ class Follower:
         """A file or a place failed: how many seconds it is left alone now."""
         place.failed.note(path, error.message if isinstance(error, SessiondError) else error)
         left = self._again.get(path, 0.0) - asyncio.get_running_loop().time()
-        if left > 0:  # it was tried because its tool wrote to it, and that is no reason to wait longer
+        if left > 0:  # it was tried because its tool wrote to it, which must not make it wait longer
             return left
         pause = self._pauses.get(path, _RETRY_S)
         self._pauses[path] = min(2 * pause, _LONGEST_RETRY_S)

@@ -25,8 +25,8 @@ from sessiond.journal.writer import JournalWriter
 from sessiond.schema.daemon import JournalStatus, ReadOnlyStatus
 from sessiond.service.sessions import Service, SessionsStatus
 from sessiond.store.folder import FolderStore
+from sessiond.store.mount import Ownership
 from sessiond.store.mounts import Mounts
-from sessiond.store.ownership import Ownership
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:

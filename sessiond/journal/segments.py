@@ -309,7 +309,7 @@ class Segments:
         self._refuse(error)
 
     def try_again(self) -> None:
-        """Where the disk was full, find out whether there is room now, though nobody writes: a new segment shows it. ReadOnly."""
+        """Find out whether a full disk has room again, though nobody writes: a new segment shows it. ReadOnly."""
         if self.state is None or self.state.final:
             return
         if self._log is None:

@@ -24,7 +24,6 @@ from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Stat
 from sessiond.store.discovery import names
 from sessiond.store.own_writes import OwnWrites
-from sessiond.store.ownership import Ownership
 from sessiond.store.port import OutsideChange
 
 log = logging.getLogger(__name__)
@@ -60,8 +59,8 @@ class StoreFiles:
         self.format = fmt
         self.marker = marker
         self.extras = extras
-        self.ownership: Ownership | None = None
-        """Of the data folder, if `root` is in it."""
+        self.is_lost: Callable[[], bool] = lambda: False
+        """Whether somebody else has the folder now. Blocks."""
         self.store_id: str | None = None
         """What the marker must say. None: anything."""
         self.own = OwnWrites()
@@ -74,7 +73,7 @@ class StoreFiles:
         """
         try:
             stat = self.fs.stat(self.root)
-            if stat is None or not stat.is_dir or (self.ownership is not None and self.ownership.is_lost()):
+            if stat is None or not stat.is_dir or self.is_lost():
                 return False
             if self.marker is None:
                 self.fs.stat(self.path(FOLDER))  # whether it exists or not: a folder that may not be searched raises

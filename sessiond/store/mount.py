@@ -3,6 +3,10 @@ point, and what to do when the folder cannot be written, disappears or comes bac
 
 An adopted folder gets `.sessiond/store.json` (a store id) and `.sessiond/lock` (flock). The data folder remembers the id
 under `data/mounts/`, so that a folder without its marker is known not to be the one.
+
+The data folder itself has a lock, too. A lock is held on a file, not on a path: if somebody renames or removes the folder while the
+daemon runs, and another one comes to be at the path, a second daemon can take the lock there. From then on the first one would
+write files of the second, since everything of a store is written by path. So it is looked whether the path still leads to our file.
 """
 
 from __future__ import annotations
@@ -41,6 +45,26 @@ class Claim:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+class Ownership:
+    """`path`: of a file or folder that is ours now, such as the lock file. Its methods block."""
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self._fs = fs
+        self._path = path
+        self._identity = self._look()
+
+    def is_lost(self) -> bool:
+        """Return whether the path leads to something else, or to nothing. False if that cannot be found out now."""
+        try:
+            return self._look() != self._identity
+        except OSError:
+            return False
+
+    def _look(self) -> tuple[int, int] | None:
+        found = self._fs.look(self._path)
+        return None if found is None else (found.dev, found.ino)
 
 
 class Mounter:

@@ -17,9 +17,8 @@ from sessiond.limits import SAVING_THREADS, STORE_PATIENCE_S, Limits
 from sessiond.store.context import Journal, Run
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
-from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
+from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach, Ownership
 from sessiond.store.move_guard import MoveGuard
-from sessiond.store.ownership import Ownership
 from sessiond.store.port import Event, StoreProblem
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
@@ -142,7 +141,8 @@ class Mounts:
     def _make(self, name: str, root: str, fmt: Format, *, marker: str | None, journal: Journal, own: bool) -> _Mounted:
         self._fs.confine(root)
         files = StoreFiles(self._fs, root, fmt, marker=marker)
-        files.ownership = self._ownership if own else None
+        if own and self._ownership is not None:
+            files.is_lost = self._ownership.is_lost
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
         run: Run = off_loop
         run_save: Run = off_loop_to_save

@@ -15,7 +15,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.journal.segments import Segments
 from sessiond.limits import Limits
 from sessiond.store.files import StoreFiles
-from sessiond.store.ownership import Ownership
+from sessiond.store.mount import Ownership
 from tests.home import Client, Home
 from tests.journal.builders import changes, saved
 from tests.shell import wait_until
@@ -148,7 +148,7 @@ def test_a_store_in_a_folder_that_is_not_ours_cannot_be_reached(tmp_path: Path) 
     lock, fs = tmp_path / "lock", RealFileSystem()
     lock.touch()
     files = StoreFiles(fs, str(tmp_path), registry.get("jsonl"))
-    files.ownership = Ownership(fs, str(lock))
+    files.is_lost = Ownership(fs, str(lock)).is_lost
     assert files.reachable()
     lock.rename(tmp_path / "old")
     lock.touch()

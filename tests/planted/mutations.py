@@ -5896,7 +5896,7 @@ MUTATIONS = [
     Planted(
         "a daemon saves into the folder of the next one",
         "store/files.py::StoreFiles.reachable",
-        "self.ownership is not None and self.ownership.is_lost()",
+        "self.is_lost()",
         "False",
         ("tests/daemon/test_displaced.py", "-k", "cannot_be_reached"),
     ),
