@@ -156,8 +156,10 @@ not be opened may be readable again."
     ('changed (mapc #'sessiond-chat--apply data))
     ('deleted (setq sessiond-compose--deleted t)
               (sessiond-compose-return-all)
-              (message "sessiond: %s was deleted elsewhere; what you typed is still here"
-                       (buffer-name)))
+              (message (if data
+                           "sessiond: %s was moved elsewhere, and is %s now"
+                         "sessiond: %s was deleted elsewhere; what you typed is still here")
+                       (buffer-name) data))
     ('failed (sessiond-compose-return-all)
              (message "sessiond: %s cannot be opened: %s"
                       sessiond-session-id (sessiond-error-text data)))

@@ -87,7 +87,7 @@ Events:
               messages; what was shown before is no longer true
 `changed'     a list of changes, as in session/changed
 `saved'       the params of session/saved
-`deleted'     the session was deleted; nothing will follow
+`deleted'     the session was deleted, or moved: then DATA is its id now
 `failed'      an error: the session could not be opened
 `lost'        the connection is gone; we connect again
 `unreachable' an error: connecting again has failed; we go on trying
@@ -203,10 +203,10 @@ it was the last tool that had it open."
     ("timeout" (sessiond--read-on session)) ; or we never get what we missed
     (_ (sessiond--deliver session 'failed error))))
 
-(defun sessiond--gone (session)
-  "SESSION was deleted."
+(defun sessiond--gone (session &optional moved-to)
+  "SESSION was deleted, or is MOVED-TO now, another id."
   (remhash (sessiond--session-id session) sessiond--sessions)
-  (sessiond--deliver session 'deleted nil))
+  (sessiond--deliver session 'deleted moved-to))
 
 (defun sessiond--learn (session info seq)
   "Remember INFO of SESSION; with SEQ non-nil also how far we have read."
@@ -286,7 +286,7 @@ it was the last tool that had it open."
     ('session/saved (sessiond--deliver session 'saved params))
     ('session/reloaded (sessiond--read-again session))
     ('session/resync (sessiond--read-on session))
-    ('session/deleted (sessiond--gone session))))
+    ('session/deleted (sessiond--gone session (plist-get params :movedTo)))))
 
 (defun sessiond--tell (session news)
   "Tell the listeners of SESSION the NEWS, a list."

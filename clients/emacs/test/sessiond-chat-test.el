@@ -419,6 +419,21 @@
     (should (= (sessiond-test-times "last words") 1))
     (kill-buffer)))
 
+(sessiond-test sessiond-chat-moved
+    "Whoever shows a session that was moved is told where it is now."
+  (let ((id (sessiond-test-new))
+        (folder (make-temp-file "shelf" t)))
+    (sessiond-test-open id)
+    (sessiond-test-with-peer peer
+      (sessiond-test-say peer id "words")
+      (sessiond-test-until (= (sessiond-test-times "words") 1))
+      (sessiond-test-ask peer 'store/adopt :path folder :name "shelf" :format "jsonl")
+      (sessiond-test-ask peer 'session/move :sessionId id :store "shelf"))
+    (sessiond-test-until sessiond-compose--deleted)
+    (with-current-buffer (messages-buffer)
+      (should (string-search (concat "was moved elsewhere, and is shelf/" id) (buffer-string))))
+    (kill-buffer)))
+
 (sessiond-test sessiond-chat-restored
     "A session that was deleted and restored is open again when one switches to it."
   (let ((id (sessiond-test-new)))

@@ -143,6 +143,21 @@ return {
     end,
   },
   {
+    'a session moved by somebody else is said to be elsewhere',
+    function()
+      local id, other = t.new('mover'), t.other()
+      vim.cmd('SessiondSay kept')
+      t.wait_for_texts({ 'kept' })
+      local folder = vim.fn.tempname()
+      vim.fn.mkdir(folder)
+      t.ask(other, 'store/adopt', { path = folder, name = 'shelf', format = 'jsonl' })
+      t.ask(other, 'session/move', { sessionId = id, store = 'shelf' })
+      t.wait_for_message('was moved by somebody else; `:SessiondSwitch shelf/' .. id)
+      vim.cmd('SessiondSwitch shelf/' .. id)
+      t.wait_for_texts({ 'kept' })
+    end,
+  },
+  {
     'a session that was deleted and restored is open again when it is shown or spoken to',
     function()
       local id, other = t.new('back'), t.other()

@@ -106,6 +106,20 @@ def g:Test_a_session_deleted_by_somebody_else_keeps_its_text_and_what_is_said()
   assert_equal(['kept'], t.Texts())
 enddef
 
+def g:Test_a_session_moved_by_somebody_else_is_said_to_be_elsewhere()
+  var id = t.New('mover')
+  SessiondSay kept
+  t.WaitForTexts(['kept'])
+  var other = t.Other()
+  var folder = tempname()
+  mkdir(folder)
+  t.Ask(other, 'store/adopt', {path: folder, name: 'shelf', format: 'jsonl'})
+  t.Ask(other, 'session/move', {sessionId: id, store: 'shelf'})
+  t.WaitForMessage($'was moved by somebody else; `:SessiondSwitch shelf/{id}`')
+  execute 'SessiondSwitch shelf/' .. id
+  t.WaitForTexts(['kept'])
+enddef
+
 def g:Test_a_session_that_was_deleted_and_restored_is_open_again_when_it_is_shown_or_spoken_to()
   var id = t.New('back')
   var other = t.Other()

@@ -83,7 +83,7 @@ export class Rooms implements vscode.Disposable {
         this.outbox = new StoredOutbox(storage);
         this.disposables.push(
             link.onNotification(({ method, params }) => {
-                this.rooms.get(params.sessionId ?? (params as { session?: { sessionId?: string } }).session?.sessionId ?? '')?.notified(method, params as { changes?: Change[] });
+                this.rooms.get(params.sessionId ?? (params as { session?: { sessionId?: string } }).session?.sessionId ?? '')?.notified(method, params as { changes?: Change[]; movedTo?: string });
             }),
             link.onState((state) => {
                 for (const room of this.all) {

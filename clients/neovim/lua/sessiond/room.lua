@@ -267,7 +267,11 @@ local function notified(method, params)
     open(room, true)
   elseif method == 'session/deleted' then
     room.state = 'gone'
-    say.warn(('%s was deleted by somebody else; `sessiond restore %s` brings it back'):format(room.id, room.id))
+    if params.movedTo then
+      say.warn(('%s was moved by somebody else; `:SessiondSwitch %s` shows it'):format(room.id, params.movedTo))
+    else
+      say.warn(('%s was deleted by somebody else; `sessiond restore %s` brings it back'):format(room.id, room.id))
+    end
   end
   M.refresh()
 end

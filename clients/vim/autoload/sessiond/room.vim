@@ -246,7 +246,11 @@ def Notified(method: string, params: any)
     Open(room, true)
   elseif method ==# 'session/deleted'
     room.state = 'gone'
-    say.Warn($'{id} was deleted by somebody else; `sessiond restore {id}` brings it back')
+    if has_key(params, 'movedTo')
+      say.Warn($'{id} was moved by somebody else; `:SessiondSwitch {params.movedTo}` shows it')
+    else
+      say.Warn($'{id} was deleted by somebody else; `sessiond restore {id}` brings it back')
+    endif
   endif
   Refresh()
 enddef

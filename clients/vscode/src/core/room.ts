@@ -120,7 +120,7 @@ export class Room {
         this.host.paint(this);
     }
 
-    notified(method: string, params: { changes?: Change[] }): void {
+    notified(method: string, params: { changes?: Change[]; movedTo?: string }): void {
         switch (method) {
             case 'session/changed':
                 this.follow(params.changes ?? []);
@@ -136,7 +136,11 @@ export class Room {
             case 'session/deleted':
                 this.opening += 1;
                 this.state = 'gone';
-                this.host.warn(`${this.label} was deleted by somebody else. \`sessiond restore ${this.id}\` brings it back.`);
+                this.host.warn(
+                    params.movedTo
+                        ? `${this.label} was moved by somebody else: it is ${params.movedTo} now.`
+                        : `${this.label} was deleted by somebody else. \`sessiond restore ${this.id}\` brings it back.`,
+                );
                 this.host.paint(this);
                 break;
         }

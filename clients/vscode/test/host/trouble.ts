@@ -1,7 +1,7 @@
 // What goes wrong is told in VS Code's own way, and what was typed is still there. $SESSIOND_FAKE runs tests/clients/fake_daemon.py.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { begin, draft, hears, hooks, open, other, parts, run, said, say, shows, status, type, useRelay, wait, willType } from './help';
@@ -144,6 +144,18 @@ describe('trouble', () => {
         await run('open', id);
         await status('gone:1');
         await drafted(id, 'typed too late');
+    });
+
+    it('a session that is moved while it is shown', async () => {
+        const id = await begin('mover');
+        await say(id, 'read me');
+        await shows(id, 'read me');
+        const peer = other();
+        await peer.request('store/adopt', { path: mkdtempSync(join(tmpdir(), 'shelf-')), name: 'shelf', format: 'jsonl' });
+        await peer.request('session/move', { sessionId: id, store: 'shelf' });
+        await hears(`mover was moved by somebody else: it is shelf/${id} now.`);
+        await run('open', `shelf/${id}`);
+        await shows(`shelf/${id}`, 'read me');
     });
 
     it('a session that is not there', async () => {
