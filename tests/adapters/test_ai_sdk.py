@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,36 @@ console.log(JSON.stringify({ told: received.map((prompt) => prompt.length), kept
 connection.close()
 """
 
+TOOL = """
+import { jsonSchema, tool } from 'ai'
+const tools = { weather: tool({ description: 'asks the page', inputSchema: jsonSchema({ type: 'object' }) }) }
+const call = { type: 'tool-call', toolCallId: 'c1', toolName: 'weather', input: '{}' }
+"""
+TOOL_PAGE = """
+import { parseJsonEventStream, readUIMessageStream, uiMessageChunkSchema } from 'ai'
+const id = await start('Weather')
+let messages = [{ id: 'user-0', role: 'user', parts: [{ type: 'text', text: 'Will it rain in Ulm?' }] }]
+async function post() {
+  const response = await POST(new Request('http://localhost/', { method: 'POST', body: JSON.stringify({ id, messages }) }))
+  let message = messages.at(-1).role === 'assistant' ? messages.pop() : undefined
+  const value = new TransformStream({ transform: (chunk, to) => to.enqueue(chunk.value) })
+  const stream = parseJsonEventStream({ stream: response.body, schema: uiMessageChunkSchema }).pipeThrough(value)
+  const onError = (error) => { throw error }
+  for await (message of readUIMessageStream({ message, stream, onError, terminateOnError: true }));
+  messages.push(structuredClone(message))
+}
+await post()
+const part = messages[1].parts.find((part) => part.type === 'tool-weather')
+part.state = 'output-available'
+part.output = { rain: true }
+await post()
+messages.push({ id: 'user-1', role: 'user', parts: [{ type: 'text', text: 'And tomorrow?' }] })
+await post()
+console.log(JSON.stringify({ shown: messages, kept: await load(id) }))
+connection.close()
+"""
+"""What `useChat` does where the page runs the tool: the reply goes on in the same message."""
+
 
 @pytest.fixture
 def ai() -> Path:
@@ -57,8 +88,8 @@ def ai() -> Path:
     return CACHE
 
 
-def test_a_chat_is_kept(at_home: KilledHome, ai: Path, tmp_path: Path) -> None:
-    """Two prompts: the model gets what was kept, the session has the words in order, and `load` returns the messages as they were."""
+def chat(at_home: KilledHome, ai: Path, folder: Path, model: str, page: str) -> Any:
+    """Run the documented route with this model and this page. Return what the page prints, as JSON."""
     section = (ROOT / "docs" / "adapters.md").read_text().partition("\n## Vercel AI SDK\n")[2].partition("\n## ")[0]
     (piece,) = re.findall(r"^```js\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     listening = at_home.start("--ws", "0", text=True)
@@ -70,21 +101,51 @@ def test_a_chat_is_kept(at_home: KilledHome, ai: Path, tmp_path: Path) -> None:
         .replace("TOKEN", json.dumps(Path(said[2]).read_text().strip()))
         .replace("./sessiond.js", (ROOT / "clients" / "browser" / "sessiond.js").as_uri())
     )
-    (tmp_path / "node_modules").symlink_to(ai / "node_modules")
-    (tmp_path / "chat.mjs").write_text(MODEL + program + PAGE)
+    if "const tools" in model:
+        program = program.replace("streamText({ model,", "streamText({ model, tools,")
+    (folder / "node_modules").symlink_to(ai / "node_modules")
+    (folder / "chat.mjs").write_text(model + program + page)
     done = subprocess.run(
-        [NODE, tmp_path / "chat.mjs"], capture_output=True, text=True, env=at_home.env, timeout=100, check=False
+        [NODE, folder / "chat.mjs"], capture_output=True, text=True, env=at_home.env, timeout=100, check=False
     )
     assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
-    assert printed["told"] == [1, 3]
-    assert [one["role"] for one in printed["kept"]] == ["user", "assistant", "user", "assistant"]
+    return json.loads(done.stdout)
+
+
+def words() -> list[tuple[str, str]]:
+    """Return role and text of each message of the only session."""
     with connect() as sessiond:
         (info,) = sessiond.sessions()
-        told = [(one.role, one.text) for one in sessiond.session(info.session_id).messages()]
-    assert told == [
+        return [(one.role, one.text) for one in sessiond.session(info.session_id).messages()]
+
+
+def test_a_chat_is_kept(at_home: KilledHome, ai: Path, tmp_path: Path) -> None:
+    """Two prompts: the model gets what was kept, the session has the words in order, and `load` returns the messages as they were."""
+    printed = chat(at_home, ai, tmp_path, MODEL, PAGE)
+    assert printed["told"] == [1, 3]
+    assert [one["role"] for one in printed["kept"]] == ["user", "assistant", "user", "assistant"]
+    assert words() == [
         ("user", "Will it rain in Ulm?"),
         ("assistant", "It rains."),
         ("user", "And tomorrow?"),
         ("assistant", "It rains."),
+    ]
+
+
+def test_a_reply_that_goes_on_after_a_tool_of_the_page_is_kept(at_home: KilledHome, ai: Path, tmp_path: Path) -> None:
+    """The SDK extends the message that was saved already. `load` returns what the page shows, and other tools find every word."""
+    calls = MODEL.replace(
+        "      { type: 'text-start'", "      ...(received.length > 1 ? [] : [call]),\n      { type: 'text-start'"
+    )
+    calls = calls.replace("'It '", "`${received.length}: It `")
+    calls = calls.replace("'stop', raw: 'stop'", "received.length > 1 ? 'stop' : 'tool-calls', raw: ''")
+    printed = chat(at_home, ai, tmp_path, TOOL + calls, TOOL_PAGE)
+    assert printed["kept"] == printed["shown"]
+    assert [one["role"] for one in printed["kept"]] == ["user", "assistant", "user", "assistant"]
+    assert words() == [
+        ("user", "Will it rain in Ulm?"),
+        ("assistant", "1: It rains."),
+        ("assistant", "1: It rains.\n2: It rains."),
+        ("user", "And tomorrow?"),
+        ("assistant", "3: It rains."),
     ]
