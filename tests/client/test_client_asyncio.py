@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ from tests.zygote import ForkedHome, Zygote
 
 
 @pytest.fixture
-def served(zygote: Zygote, tmp_path: Path):
+def served(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
     with served_home(zygote, tmp_path) as home:
         yield home
 
@@ -205,6 +205,42 @@ async def test_a_reply_that_is_cancelled_while_it_flushes_is_kept_as_interrupted
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [(one.text, one.status) for one in await chat.messages()] == [("half of ", "interrupted")]
+
+
+async def test_a_reply_that_is_cancelled_while_it_begins_is_interrupted(sessiond: AsyncSessiond) -> None:
+    """The daemon may have it already, and nobody gets the reply that would end it. In order: the next request finds it ended."""
+    chat = await sessiond.new(name="cancelled")
+    task = asyncio.create_task(chat.stream("assistant", "begun"))
+    await asyncio.sleep(0)  # it is sent, and not answered
+    assert task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(one.text, one.status) for one in await chat.messages()] == [("begun", "interrupted")]
+
+
+async def test_a_reply_that_is_cancelled_while_it_ends_has_ended(sessiond: AsyncSessiond) -> None:
+    """Done or interrupted, as the daemon saw it, with everything that was written. A second cancellation changes nothing."""
+    chat = await sessiond.new(name="cancelled")
+    ending = asyncio.Event()
+
+    async def talk() -> None:
+        async with await chat.stream("assistant") as reply:
+            await reply.write("all of it")
+            ending.set()
+
+    for times in (1, 2):
+        ending.clear()
+        task = asyncio.create_task(talk())
+        await ending.wait()
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(20):
+        while {"streaming"} & {one.status for one in await chat.messages()}:
+            await asyncio.sleep(0.01)
+    assert {one.text for one in await chat.messages()} == {"all of it"}
 
 
 async def test_half_a_surrogate_pair_takes_nothing_with_it(sessiond: AsyncSessiond) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from sessiond.client import forks
@@ -42,6 +42,7 @@ class AsyncLink:
         self._made = 0
         self._dialing = asyncio.Lock()
         self.feeds: WeakSet[AsyncClosable] = WeakSet()
+        self._going_on: set[asyncio.Task[None]] = set()
         forks.keep(self, AsyncLink._forked)
 
     @property
@@ -98,6 +99,13 @@ class AsyncLink:
         if tape.refusal is not None:
             raise error_of(tape.refusal.error)
         await self._over("session/extend", timeout_s, send, again=True)
+
+    def go_on(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do it in a task of its own, which is kept until it has ended. What it sends comes after what was sent already."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._going_on.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._going_on.discard)
+        return task
 
     def _forked(self) -> None:
         self._dialing = asyncio.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -61,13 +62,16 @@ class AsyncReply:
         if self.status != "streaming" or self._begun is not forks.process():
             return
         if kind is not None:
-            await self._cut_off()  # the caller hears of what did it
+            await asyncio.shield(leave(self))  # the caller hears of what did it
             return
         try:
             await self.finish()
+        except asyncio.CancelledError:
+            await asyncio.shield(leave(self))
+            raise
         except SessiondError:
             if self._tape.refusal is not None:
-                await self._cut_off()
+                await asyncio.shield(leave(self))
             raise
 
     async def _cut_off(self) -> None:
@@ -79,3 +83,8 @@ class AsyncReply:
                 if self._tape.refusal is None:
                     raise
             await self.finish("interrupted", timeout_s=timeout_s)
+
+
+def leave(reply: AsyncReply) -> asyncio.Task[None]:
+    """Interrupt the message. The task goes on where whoever waits for it is cancelled."""
+    return reply._link.go_on(reply._cut_off())

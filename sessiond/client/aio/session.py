@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from sessiond.client import requests
 from sessiond.client.aio.feed import AsyncChanges
 from sessiond.client.aio.link import AsyncLink
-from sessiond.client.aio.reply import AsyncReply
+from sessiond.client.aio.reply import AsyncReply, leave
 from sessiond.client.follower import SessionFollower
 from sessiond.client.hubs import OnHub
 from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
@@ -176,7 +177,12 @@ class AsyncSession:
         message = requests.with_id(
             NewMessage(role=role, content=content, id=id, status="streaming", metadata=metadata, thread=thread)
         )
-        kept = (await self.append_all([message], timeout_s=timeout_s))[0]
+        try:
+            kept = (await self.append_all([message], timeout_s=timeout_s))[0]
+        except asyncio.CancelledError:
+            # It may have been sent, and nobody gets the reply that would end it.
+            leave(AsyncReply(self._link, self.id, str(message.id), 0, len(content)))
+            raise
         return AsyncReply(self._link, self.id, kept.id, kept.seq, len(content))
 
     # What is known of it
