@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -275,6 +276,25 @@ async def test_closing_wakes_whoever_waits(served: ForkedHome) -> None:
         await chat.append("user", "x")
     with pytest.raises(Closed):
         await chat.changes()
+
+
+async def test_changes_that_nobody_has_any_more_end(served: ForkedHome) -> None:
+    """Left by `break`, their connection is closed without a word, and so is that of a client that nobody has."""
+    said: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: said.append(what))
+    async with await aconnect(home=str(served.path), start=False) as sessiond:
+        chat = await sessiond.new(messages=[NewMessage(role="user", content="x")])
+        before = (await sessiond.status()).connections
+        for _ in range(3):
+            async for change in await chat.changes(since=0):
+                assert isinstance(change, Appended)
+                break
+            await (await aconnect(home=str(served.path), start=False)).status()
+        async with asyncio.timeout(20):
+            while (await sessiond.status()).connections > before:
+                await asyncio.sleep(0.01)
+    gc.collect()
+    assert said == []
 
 
 async def test_changes_of_all_sessions(sessiond: AsyncSessiond) -> None:

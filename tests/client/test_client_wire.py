@@ -26,8 +26,9 @@ class PythonClient:
         self._asked: list[asyncio.Task[Incoming]] = []
 
     async def _over(self, connected: socket.socket) -> AsyncConnection:
-        reader, writer = await asyncio.open_unix_connection(sock=connected)
-        return AsyncConnection(reader, writer, self._hear)
+        connection = AsyncConnection(self._hear)
+        await connection.use(connected)
+        return connection
 
     async def _ask(self, method: str, params: Any) -> Incoming:
         return await (await self._connection.send(method, params))

@@ -25,13 +25,18 @@ Heard = Callable[[Incoming], None]
 _READ_BYTES = 256 * 1024
 
 
-class AsyncConnection:
-    """`heard` gets notifications in the order in which they came, between responses. What it raises ends the connection."""
+class AsyncConnection(asyncio.Protocol):
+    """`heard` gets notifications in the order in which they came, between responses. What it raises ends the connection.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: Heard | None) -> None:
-        self._reader = reader
-        self._writer = writer
+    The loop keeps it until it has ended, so whoever has it must close it, or abandon it.
+    """
+
+    def __init__(self, heard: Heard | None) -> None:
         self._heard = heard
+        self._lines = IncomingLines()
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._last_id = 0
         self._awaited: dict[int, asyncio.Future[Incoming]] = {}
         self._hearing: dict[int, Request[Any]] = {}
@@ -46,7 +51,6 @@ class AsyncConnection:
         self.told_of_end: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
-        self._reading = asyncio.create_task(self._read())
         forks.keep(self, AsyncConnection._forked)
 
     @classmethod
@@ -60,12 +64,11 @@ class AsyncConnection:
         forks.keep(plain, _release)
         try:
             _check_refused(plain)
-            reader, writer = await asyncio.open_connection(sock=plain)
+            connection = cls(heard)
+            await connection.use(plain)
         except BaseException:
             plain.close()
             raise
-        connection = cls(reader, writer, heard)
-        connection._socket = plain
         try:
             answer = await (await connection.send("initialize", introduction(name, token)))
             welcome = read_welcome(answer)
@@ -76,6 +79,11 @@ class AsyncConnection:
             raise
         return connection
 
+    async def use(self, connected: socket.socket) -> None:
+        """Talk over this socket from now on."""
+        await self._loop.create_connection(lambda: self, sock=connected)
+        self._socket = connected
+
     async def ask(self, request: Request[T], *, resent: bool = False) -> Answer[T]:
         """The answer to a request, or its error as a SessiondError. ConnectionError.
 
@@ -85,11 +93,11 @@ class AsyncConnection:
         if request.on_progress is not None:
             self._hearing[number] = request
         try:
-            await self._writer.drain()
+            await self._drain()
             return request.answer(await response, resent=resent)
         except asyncio.CancelledError:
             if request.stops and self.ended is None:
-                self._writer.write(cancellation(number))
+                self._send(cancellation(number))
             raise
         finally:
             self._hearing.pop(number, None)
@@ -97,7 +105,7 @@ class AsyncConnection:
     async def send(self, method: str, params: Mapping[str, Any]) -> asyncio.Future[Incoming]:
         """Send a request. What will have the response; ConnectionError."""
         answer = self._write(method, params)[1]
-        await self._writer.drain()
+        await self._drain()
         return answer
 
     def _write(self, method: str, params: Mapping[str, Any]) -> tuple[int, asyncio.Future[Incoming]]:
@@ -111,7 +119,7 @@ class AsyncConnection:
         refused = too_large(number, line, self._message_bytes)
         if refused is None:
             self._awaited[number] = answer
-            self._writer.write(line)
+            self._send(line)
         else:
             answer.set_result(refused)
         return number, answer
@@ -132,18 +140,46 @@ class AsyncConnection:
                 _release(self._socket)
             return
         self._end(ConnectionResetError("the connection was closed"))
-        self._reading.cancel()
 
-    async def _read(self) -> None:
-        lines = IncomingLines()
+    def abandon(self) -> None:
+        """Close it from whichever thread, where whoever had it is gone."""
         try:
-            while chunk := await self._reader.read(_READ_BYTES):
-                self._heard_at, self._missed_since = time.monotonic(), math.inf
-                for incoming in lines.feed(chunk):
-                    self._take(incoming)
-            self._end(ConnectionResetError("the daemon ended the connection"))
+            self._loop.call_soon_threadsafe(self.close)
+        except RuntimeError:  # the loop is closed
+            self.close()
+
+    def _send(self, line: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(line)
+
+    async def _drain(self) -> None:
+        """Wait until the daemon has taken enough of what was sent. ConnectionError."""
+        await self._writable.wait()
+        if self.ended is not None:
+            raise ConnectionResetError(str(self.ended))
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at, self._missed_since = time.monotonic(), math.inf
+        try:
+            for incoming in self._lines.feed(data):
+                self._take(incoming)
         except Exception as error:
             self._end(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or ConnectionResetError("the daemon ended the connection"))
 
     def _take(self, incoming: Incoming) -> None:
         if incoming.method is None:
@@ -154,7 +190,7 @@ class AsyncConnection:
             if answer is not None and not answer.done():
                 answer.set_result(incoming)
         elif incoming.id is not None:
-            self._writer.write(refusal(incoming))
+            self._send(refusal(incoming))
         else:
             for asked in list(self._hearing.values()):
                 asked.hears(incoming)
@@ -164,7 +200,9 @@ class AsyncConnection:
     def _end(self, error: BaseException) -> None:
         if self.ended is None:
             self.ended = error
-            self._writer.transport.abort()
+            self._writable.set()
+            if self._transport is not None:
+                self._transport.abort()
             for answer in self._awaited.values():
                 if not answer.done():
                     answer.set_exception(ConnectionResetError(str(error)))

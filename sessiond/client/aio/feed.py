@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import TypeVar
+from weakref import WeakMethod
 
 import msgspec
 
@@ -50,6 +51,11 @@ class AsyncChanges(AsyncIterator[Change]):
         self._closed = False
         link.feeds.add(self)
         forks.keep(self, AsyncChanges._forked)
+
+    def __del__(self) -> None:
+        forks.process()
+        if self._connection is not None:
+            self._connection.abandon()
 
     async def __aenter__(self) -> AsyncChanges:
         return self
@@ -183,6 +189,12 @@ class AsyncChanges(AsyncIterator[Change]):
     async def _connected(self) -> AsyncConnection:
         """Connect, as often as it takes, until the deadline. Closed, DaemonUnreachable, NoAnswer, Unauthorized."""
         patience = self._link.timeout_s
+        own = WeakMethod(self._hear)  # else the loop would keep changes that nobody iterates over any more
+
+        def hear(incoming: Incoming) -> None:
+            if (method := own()) is not None:
+                method(incoming)
+
         try:
             async with asyncio.timeout(patience):
                 pause = LOOK_AGAIN_S
@@ -190,7 +202,7 @@ class AsyncChanges(AsyncIterator[Change]):
                     if self._closed or self._link.closed:
                         raise closed()
                     try:
-                        return await AsyncConnection.to(self._link.target, self._link.name, patience, self._hear)
+                        return await AsyncConnection.to(self._link.target, self._link.name, patience, hear)
                     except TimeoutError:
                         raise
                     except OSError:

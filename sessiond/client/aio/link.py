@@ -45,6 +45,11 @@ class AsyncLink:
         self._going_on: set[asyncio.Task[None]] = set()
         forks.keep(self, AsyncLink._forked)
 
+    def __del__(self) -> None:
+        forks.process()
+        if self._connection is not None:
+            self._connection.abandon()
+
     @property
     def number(self) -> int:
         """The number of the current connection, from 1; after its end, that of the next one."""
