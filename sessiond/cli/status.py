@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from sessiond import program
 from sessiond.cli.client import ask_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
@@ -90,6 +91,8 @@ def _lines(status: Status) -> list[tuple[str, str]]:
         ("data", status.data_dir),
         ("socket", str(status.socket)),
     ]
+    if program.is_newer_than(status.started_at):
+        lines.append(("NOTE", f"{program.UPDATED}; {program.WHAT_TO_DO}"))
     for kind, listening in (("tcp", status.tcp), ("ws", status.ws)):
         if listening is not None:
             where = f"{listening.host}:{listening.port}, token in {listening.token_file}"

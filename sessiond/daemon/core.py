@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import sessiond
+from sessiond import program
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
 from sessiond.daemon.garbage import Garbage
@@ -53,6 +54,9 @@ _TRY_AGAIN_S = 0.5
 _GIVE_BACK_BYTES = 4 * MIB
 """After this much was released, memory is given back to the system."""
 
+_WARNING = 2
+"""LSP's MessageType."""
+
 _log = logging.getLogger("sessiond.daemon")
 
 
@@ -73,7 +77,7 @@ async def live(fs: FileSystem, where: Places, config: Config, ready: Callable[[]
         _log.error("not everything could be saved within %g s; the rest is in the journal", config.limits.shutdown_s)
         return False
     closing.result()
-    return not daemon.is_displaced
+    return not daemon.is_over
 
 
 class Daemon:
@@ -89,8 +93,10 @@ class Daemon:
         self._started_at = timestamp(clock.now_ms())
         self._parts = DaemonParts(fs, where, config, clock)
         self._stopping = asyncio.Event()
-        self.is_displaced = False
+        self._is_displaced = False
         """The data folder was moved or replaced: what is at its path is not ours."""
+        self._is_outdated = False
+        """The program was updated: the next daemon is another version."""
         self._server: Server
         self._service: Service
         self._unix: UnixDoor
@@ -135,6 +141,11 @@ class Daemon:
         self._upkeep = asyncio.create_task(self._look_after(), name="upkeep")
         _log.info("version %s, pid %d, data in %s", sessiond.__version__, os.getpid(), self._where.data)
 
+    @property
+    def is_over(self) -> bool:
+        """True if it ended because another daemon must take its place, which a service manager then starts."""
+        return self._is_displaced or self._is_outdated
+
     async def until_stopped(self) -> None:
         await self._stopping.wait()
 
@@ -152,13 +163,14 @@ class Daemon:
         if self._agent_host is not None:
             await self._agent_host.close()
         await self._server.close(self.limits.shutdown_s / 4)
-        if not self.is_displaced:
+        if not self._is_displaced:
             await self._parts.close()
         _log.info("stopped")
 
     async def _look_after(self) -> None:
         idle_since = self._clock.monotonic()
         released = 0
+        updated = 0
         garbage = Garbage()
         patience = self.limits.daemon_idle_exit_s
         pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
@@ -176,7 +188,8 @@ class Daemon:
                 released = 0
                 await asyncio.to_thread(give_back)
             garbage.look(alone=not self._server.connections)
-            if self._server.connections or self._parts.unsaved() or self._parts.follows or self._config.ahp_listen:
+            updated = await self._look_after_update(updated)
+            if self._is_needed():
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:
                 _log.info("idle for %g s: no clients and nothing to do", patience)
@@ -184,15 +197,36 @@ class Daemon:
             await asyncio.sleep(pause if in_place else min(pause, _TRY_AGAIN_S))
 
     def _is_to_end(self) -> bool:
-        """Return whether the folders of this daemon are where they were. Blocks."""
+        """Return whether a folder of this daemon was moved, so that it must end. Blocks."""
         if self._parts.is_displaced():
             _log.error("%s was moved, removed or replaced; the daemon ends and writes nothing there", self._where.data)
-            self.is_displaced = True
+            self._is_displaced = True
         elif self._parts.lacks_journal():
             _log.error("the journal in %s was moved or removed; the daemon saves everything and ends", self._where.data)
         else:
             return False
         return True
+
+    def _is_needed(self) -> bool:
+        if self._server.connections or self._parts.unsaved():
+            return True
+        return bool(self._parts.follows or self._config.ahp_listen)
+
+    async def _look_after_update(self, rounds: int) -> int:
+        """Say that the program was updated, and end a round later, when all of it is there, if nobody needs this daemon. A service
+        manager starts the next one at once. Return for how many rounds it is known.
+        """
+        if not await asyncio.to_thread(program.is_replaced):
+            return 0
+        if not rounds:
+            _log.warning("%s; %s", program.UPDATED, program.WHAT_TO_DO)
+            self._server.announce(_WARNING, f"{program.UPDATED}; {program.WHAT_TO_DO}")
+        is_alone = not self._server.connections and not self._parts.unsaved()
+        is_service = not self.limits.daemon_idle_exit_s
+        if rounds and is_alone and (is_service or not self._is_needed()):
+            self._is_outdated = True
+            self.stop()
+        return rounds + 1
 
     def _look_after_windows(self) -> None:
         if self._agent_host is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sessiond import program
 from sessiond.client import requests
 from sessiond.client.daemon_types import Status
 from sessiond.doctor.finding import Ask, Finding
@@ -21,6 +22,8 @@ def examine_daemon(where: Places, status: Status | None) -> Iterator[Finding]:
         yield Finding("no daemon is running" + (f" (the last one had pid {record.pid})" if record else ""))
         return
     yield Finding(f"daemon version {status.version}, pid {status.pid}, at {status.socket}")
+    if program.is_newer_than(status.started_at):
+        yield Finding("daemon", program.UPDATED, program.WHAT_TO_DO)
     if status.read_only is not None:
         hint = "repair the disk, then run `sessiond stop`; the next client starts the daemon again"
         if not status.read_only.final:

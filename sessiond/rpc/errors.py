@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from sessiond import program
 from sessiond.errors import InvalidParams, SessiondError, TooLarge
 from sessiond.model.values import JsonObject
 from sessiond.transports.framing import Fault
@@ -109,11 +110,10 @@ def wire_error(error: BaseException) -> WireError:
 
 
 def _unexpected() -> WireError:
-    return WireError(
-        CODES["internalError"],
-        "internal error",
-        {"kind": "internalError", "hint": "this is a bug in the daemon; its log has the details"},
-    )
+    message, hint = "internal error", "this is a bug in the daemon; its log has the details"
+    if program.is_replaced():
+        message, hint = f"internal error: {program.UPDATED}", program.WHAT_TO_DO
+    return WireError(CODES["internalError"], message, {"kind": "internalError", "hint": hint})
 
 
 def of_fault(fault: Fault) -> SessiondError:
