@@ -304,7 +304,7 @@ def test_tcp_listens_as_long_as_it_was_asked_to(shell: Shell) -> None:
     assert tcp_initialize(where["port"], "wrong" + token)["data"]["kind"] == "unauthorized"
     again = shell("--tcp", f"127.0.0.1:{where['port']}")
     assert again.code == 1
-    assert "is taken by another program" in again.err
+    assert "is taken by this daemon" in again.err
     listening.send_signal(signal.SIGINT)
     assert listening.wait(30) == 130
     wait_until(lambda: shell("status", "--json").json["tcp"] is None)

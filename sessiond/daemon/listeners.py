@@ -200,7 +200,9 @@ class NetworkListeners:
         except (OSError, OverflowError) as error:
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
                 hint = "choose another port, or 0 for any free one"
-                raise AlreadyExists(f"{name} is taken by another program", hint=hint) from None
+                is_ours = any(one.port == port for one in self._open)
+                who = "this daemon, which listens there already" if is_ours else "another program"
+                raise AlreadyExists(f"{name} is taken by {who}", hint=hint) from None
             raise Unavailable(f"cannot listen on {name}: {error}") from None
         self._open.append(listener)
         _log.info("listening on %s %s port %d", self._kind, listener.host, listener.port)

@@ -252,6 +252,7 @@ class Connection:
 
     def _knock(self, item: Item | list[Item]) -> None:
         """The first message of a peer that is not trusted yet."""
+        what = "the first message must be `initialize` with the token"
         if isinstance(item, Envelope) and item.method == "initialize" and item.id is not ABSENT:
             try:
                 token = lifecycle.decode_initialize(item.params).token
@@ -262,11 +263,13 @@ class Connection:
                 self._channel.limit_messages(self._limits.message_bytes)
                 self._take(item)
                 return
+            if token is not None:
+                what = "the token is wrong"
         known = NULL_ID if isinstance(item, list) or item.id is ABSENT else bytes(item.id)
         self._end_with(
             known,
             Unauthorized(
-                "the first message must be `initialize` with the token",
+                what,
                 hint="put the content of the file that `sessiond status` shows into initializationOptions.token",
             ),
         )

@@ -119,9 +119,7 @@ def _unexpected() -> WireError:
 def of_fault(fault: Fault) -> SessiondError:
     if fault.kind == "tooLarge":
         return TooLarge(fault.message, limit=fault.limit)
-    return ParseError(
-        fault.message, hint="a message begins with `Content-Length: N`, a blank line, and N bytes of JSON"
-    )
+    return ParseError(fault.message, hint=fault.hint)
 
 
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`")

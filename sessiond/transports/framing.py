@@ -29,12 +29,13 @@ _BLANKS = re.compile(rb"[ \t]*")
 
 class Fault(msgspec.Struct, frozen=True):
     """The reason why a stream cannot be followed any further. `limit`: the limit that was exceeded, if any (in bytes; for a
-    header, also in lines).
+    header, also in lines). `hint`: what a message looks like in this framing.
     """
 
     kind: Literal["parseError", "tooLarge"]
     message: str
     limit: int | None = None
+    hint: str | None = None
 
 
 def encode(message: bytes, lines: bool) -> bytes:
@@ -267,4 +268,5 @@ def _match_end(pattern: re.Pattern[bytes], buffer: bytearray, start: int, stop: 
 
 
 def _broken(why: str) -> Fault:
-    return Fault("parseError", f"the message header is broken: {why}")
+    hint = "a message begins with `Content-Length: N`, a blank line, and N bytes of JSON"
+    return Fault("parseError", f"the message header is broken: {why}", hint=hint)

@@ -186,8 +186,6 @@ class WsChannel(StreamChannel):
     def _request(self, head: bytes, rest: bytes) -> None:
         method, protocol, request = read_head(head)
         self._host = self._listener.gate.door.judge(request.headers)
-        if method not in ("GET", "HEAD"):
-            raise RequestRefused(405, "only GET is served here", kind="invalidRequest")
         if method == "GET" and wants_upgrade(request):
             self._upgrade(protocol, request, rest)
             return

@@ -107,7 +107,7 @@ class WsFraming:
         elif frame.opcode is Opcode.CLOSE:
             self._peer_closes(Close.parse(bytes(frame.data)))
         elif frame.opcode is Opcode.BINARY:
-            return self._fault(CloseCode.UNSUPPORTED_DATA, "unexpected binary frame; a message is a text frame")
+            return self._fault(CloseCode.UNSUPPORTED_DATA, "unexpected binary frame")
         elif frame.opcode is Opcode.TEXT or frame.opcode is Opcode.CONT:
             return self._collect(frame)
         return None
@@ -144,4 +144,4 @@ class WsFraming:
         self._close_code = code
         self._frame = self._message = None
         self._reader.discard()
-        return Fault("parseError", message)
+        return Fault("parseError", message, hint="a message is a text frame, or several fragments of one")

@@ -90,6 +90,9 @@ def read_head(head: bytes) -> tuple[str, ServerProtocol, Request]:
     """The method and the request whose bytes, with the blank line at their end, are `head`. Raises RequestRefused."""
     protocol = ServerProtocol(select_subprotocol=_select)
     method, _, rest = head.partition(b" ")
+    if method.isalpha() and method.isupper() and method not in (b"GET", b"HEAD"):
+        # Before the library looks: it refuses a body, with other words.
+        raise RequestRefused(405, "only GET is served here", kind="invalidRequest")
     # Before its version 17 the library reads no other method than GET.
     protocol.receive_data(b"GET " + rest if method.isalpha() and method.isupper() else head)
     events = protocol.events_received()

@@ -117,6 +117,33 @@ def test_without_the_token(home: Home, ws: Ws, message: str) -> None:
     assert home.process is not None and home.process.poll() is None
 
 
+def test_a_wrong_token_is_called_wrong(ws: Ws) -> None:
+    """Browsers show it in the first message, so as to be told."""
+    for token, what in (
+        ("wrong", "the token is wrong"),
+        (None, "the first message must be `initialize` with the token"),
+    ):
+        with ws.dial() as client:
+            client.send(initialize(token))
+            assert json.loads(client.recv(20))["error"]["message"] == what
+
+
+def test_a_broken_frame_is_told_of_frames(ws: Ws) -> None:
+    """The hint is about this port, not about a framing by headers."""
+    with ws.bearer() as client:
+        client.send(b"bytes")
+        error = json.loads(client.recv(20))["error"]
+    assert (error["message"], error["data"]["hint"]) == (
+        "unexpected binary frame",
+        "a message is a text frame, or several fragments of one",
+    )
+
+
+def test_a_port_of_its_own_is_named(ws: Ws) -> None:
+    error = ws.holder.fails("daemon/listen", kind="ws", host="127.0.0.1", port=ws.port)
+    assert error["message"] == f"127.0.0.1:{ws.port} is taken by this daemon, which listens there already"
+
+
 def test_a_stranger_may_send_little(ws: Ws) -> None:
     """Before the token a message may have 64 KiB; over it the answer is `tooLarge`, and the end."""
     with ws.dial() as client:

@@ -128,7 +128,7 @@ async def test_binary_frames(opened: Opener) -> None:
     async with dial(listener) as client:
         await client.send(b"{}")
         assert await closing(client) == (["parseError"], 1003)
-    assert "text frame" in acceptor.made[0].faults[0].message
+    assert "text frame" in str(acceptor.made[0].faults[0].hint)
 
 
 def frame(opcode: int, data: bytes, *, fin: bool = True, mask: bool = True) -> bytes:
@@ -280,6 +280,8 @@ async def test_files(opened: Opener) -> None:
     }.items():  # fmt: skip
         got = await raw(listener, request + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 %d" % status), request
+    got = await raw(listener, b"POST /file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc")
+    assert got.startswith(b"HTTP/1.1 405") and b"only GET is served here" in got
 
 
 @pytest.mark.parametrize(
