@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 from sessiond.client import requests
 from sessiond.doctor.finding import Ask
+from sessiond.doctor.folders import MOUNT_IT
 from sessiond.doctor.journal import acknowledge
 from sessiond.endpoint import Places
 from sessiond.errors import SessiondError
@@ -23,7 +25,11 @@ def lock_data(fs: FileSystem, where: Places, ask: Ask) -> Lock | None:
     while True:
         try:
             return fs.lock(where.lock_file)
-        except BlockingIOError:
+        except OSError as error:
+            if error.errno == errno.EROFS:
+                raise SessiondError(f"{where.data} is on a file system that is read-only", hint=MOUNT_IT) from None
+            if not isinstance(error, BlockingIOError):
+                raise
             # A daemon that could not start holds the lock until it is gone, and answers nobody.
             if time.monotonic() > ends or _responds(ask):
                 raise SessiondError(

@@ -11,6 +11,7 @@ from sessiond.doctor.wording import unpromised_in_words
 from sessiond.endpoint import Places, privacy_problem
 from sessiond.fs.network import unpromised
 
+MOUNT_IT = "mount that file system so that it can be written to"
 _WRITTEN = {
     "data": "sessions cannot be saved",
     "cache": "searches cannot find anything new",
@@ -24,8 +25,13 @@ def examine_folders(where: Places) -> Iterator[Finding]:
     for name in ("data", "config", "cache", "run", "log"):
         path = getattr(where, name)
         if name in _WRITTEN and (held := _unwritable(path)) is not None:
-            hint = f"check the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours"
-            yield Finding(f"{name} folder {path}", f"{_WRITTEN[name]}: {held} is not writable", hint)
+            why, hint = (
+                f"{held} is not writable",
+                f"check the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours",
+            )
+            if os.statvfs(held).f_flag & os.ST_RDONLY:
+                why, hint = f"{held} is on a file system that is read-only", MOUNT_IT
+            yield Finding(f"{name} folder {path}", f"{_WRITTEN[name]}: {why}", hint)
             continue
         if not os.path.lexists(path):
             continue

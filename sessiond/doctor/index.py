@@ -48,9 +48,15 @@ def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
     path = where.index_file
     if fs.stat(path) is None:
         return
+    can_write = os.access(posixpath.dirname(path), os.W_OK | os.X_OK)
+    if not can_write and fs.has_name(path + "-wal"):
+        yield Finding(f"note: index {path} can only be examined in a folder that can be written to")
+        return
+    # SQLite shares memory with other readers in a file beside it; where none can be made, it must know that nobody writes.
+    how = "mode=ro" if can_write else "immutable=1"
     problem = None
     try:
-        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?{how}", uri=True)
         try:
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
             problem = None if found == ["ok"] else "; ".join(map(str, found))
@@ -62,7 +68,7 @@ def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
         yield Finding(f"index {path}")
         return
     hint = "`sessiond doctor --repair` removes it, and the next daemon rebuilds it from the files; a daemon that notices the damage does so by itself"
-    yield Finding(f"index {path}", problem, hint, partial(_remove_index, fs, path))
+    yield Finding(f"index {path}", problem, hint, partial(_remove_index, fs, path) if can_write else None)
 
 
 def _remove_index(fs: FileSystem, path: str) -> str:

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
+
+from sessiond.doctor.index import examine_index
+from sessiond.endpoint import places
+from sessiond.fs import RealFileSystem
 from tests.shell import Shell
+
+_READ_ONLY = """
+mount --bind "$SESSIOND_HOME" "$SESSIOND_HOME" && mount -o remount,ro,bind "$SESSIOND_HOME" || exit 77
+"$0" -m sessiond doctor; "$0" -m sessiond doctor --repair
+"""
 
 
 def problems(shell: Shell) -> list[str]:
@@ -51,6 +65,37 @@ def test_open_folders_are_named(shell: Shell) -> None:
     assert (
         f"PROBLEM  data folder {shell.data}: {shell.data} has mode 0755, not 0700; chmod 700 {shell.data}" in done.out
     )
+
+
+def test_a_home_that_is_mounted_read_only_is_called_so(shell: Shell) -> None:
+    """Its index is sound, and nothing there could be repaired."""
+    shell("new", "--id", "x", "--name", "X")
+    shell("stop")
+    apart = ["unshare", "-m" if os.geteuid() == 0 else "-rm"]
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    command = [*apart, "sh", "-c", _READ_ONLY, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, env=shell.env, timeout=60, check=False)
+    if done.returncode == 77:
+        pytest.skip("this machine lets nobody mount")
+    assert f"ok       index {places(shell.env).index_file}" in done.stdout
+    *_, verdict = done.stdout.splitlines()
+    assert verdict.endswith(": mount that file system so that it can be written to; then run `sessiond doctor` again.")
+    assert "is on a file system that is read-only; mount" in done.stderr
+
+
+def test_an_index_with_a_log_is_not_judged_where_nothing_can_be_written(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the log cannot be read there, and without it the file may look damaged."""
+    shell("new", "--id", "x", "--name", "X")
+    shell("stop")
+    where = places(shell.env)
+    Path(where.index_file + "-wal").write_bytes(b"")
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    (found,) = examine_index(RealFileSystem(), where)
+    assert found.problem is None
+    assert "can only be examined" in found.what
 
 
 def test_a_wrong_configuration_is_named(shell: Shell) -> None:
