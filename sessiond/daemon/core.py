@@ -16,9 +16,8 @@ import sessiond
 from sessiond import program
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
-from sessiond.daemon.garbage import Garbage
 from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
-from sessiond.daemon.memory import give_back
+from sessiond.daemon.memory import Garbage, give_back
 from sessiond.daemon.parts import DaemonParts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
 from sessiond.errors import InvalidParams

@@ -25,7 +25,7 @@ import traceback
 from collections.abc import Mapping
 from typing import NoReturn
 
-from sessiond.daemon.garbage import leave_the_old_alone
+from sessiond.daemon.memory import leave_the_old_alone
 from sessiond.endpoint import NoHome, Places, places, read_endpoint
 from sessiond.errors import SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sessiond.daemon import garbage
-from sessiond.daemon.garbage import DUE, LONG_LOOKS, OVERDUE, SHORT_S, Garbage, leave_the_old_alone
+from sessiond.daemon import memory
+from sessiond.daemon.memory import DUE, LONG_LOOKS, OVERDUE, SHORT_S, Garbage, leave_the_old_alone
 
 LOOK_S = 5.0
 
@@ -30,8 +30,8 @@ class Daemon:
         self.searches = DUE
         self.takes = SHORT_S / 2
         self.times = 0
-        monkeypatch.setattr(garbage.gc, "get_count", lambda: (0, 0, self.searches))
-        monkeypatch.setattr(garbage.gc, "collect", self._collect)
+        monkeypatch.setattr(memory.gc, "get_count", lambda: (0, 0, self.searches))
+        monkeypatch.setattr(memory.gc, "collect", self._collect)
         self.garbage = Garbage(lambda: self.now, lambda: self.used)
 
     def _collect(self) -> int:

@@ -1008,14 +1008,14 @@ MUTATIONS = [
     ),
     Planted(
         "all of memory is searched whenever Python likes",
-        "daemon/garbage.py::leave_the_old_alone",
+        "daemon/memory.py::leave_the_old_alone",
         "gc.set_threshold(YOUNG, MIDDLE, _NEVER)",
         "",
         ("tests/fairness/test_garbage.py", "-k", "only_what_is_young"),
     ),
     Planted(
         "a daemon that works searches all of memory",
-        "daemon/garbage.py::Garbage.look",
+        "daemon/memory.py::Garbage.look",
         "unnoticed = quiet and (",
         "unnoticed = (",
         ("tests/fairness/test_garbage.py", "-k", "who_works"),
