@@ -67,7 +67,6 @@ from sessiond.rpc.jobs import (
 from sessiond.rpc.lsp_gate import LspGate
 from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.progress import WorkDone
-from sessiond.rpc.reading import BATCH, CHOKED, FULL, OVER, ReadPause
 from sessiond.transports.channel import Channel
 from sessiond.transports.framing import Fault
 
@@ -77,6 +76,8 @@ if TYPE_CHECKING:
     from sessiond.service.sessions import Service
 
 _LOG_ERROR = 1
+_FULL, _CHOKED, _BATCH, _OVER = 1, 2, 4, 8
+"""Reasons to read nothing: too much is in flight, the peer does not read, a batch runs alone, the connection ends."""
 
 
 class ConnectionHost(Protocol):
@@ -98,6 +99,28 @@ class ConnectionHost(Protocol):
 
     def settle(self) -> None:
         """Apply what is already durable."""
+
+
+class ReadPause:
+    """Pauses reading a connection's channel as long as there is a reason to."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._reasons = 0
+
+    def held(self, reason: int) -> bool:
+        return bool(self._reasons & reason)
+
+    def hold(self, reason: int) -> None:
+        if not self._reasons:
+            self._channel.hold()
+        self._reasons |= reason
+
+    def release(self, reason: int) -> None:
+        if self._reasons:
+            self._reasons &= ~reason
+            if not self._reasons:
+                self._channel.release()
 
 
 class Connection:
@@ -148,7 +171,7 @@ class Connection:
         return self
 
     def notify(self, method: str, params: bytes) -> bool:
-        if self._reading.held(CHOKED):
+        if self._reading.held(_CHOKED):
             self._dropped = True
             return False
         self._channel.send(encode_notification(method, params), soon=True)
@@ -183,7 +206,7 @@ class Connection:
         elif isinstance(item, InvalidMessage):
             self._channel.send(item.answer())
         elif isinstance(item, list):
-            self._reading.hold(BATCH)
+            self._reading.hold(_BATCH)
             request = IncomingRequest(b"", "batch", outlives=True, order="after")
             self._take_in(request)
             earlier = self._in_flight.earlier(request)
@@ -196,10 +219,10 @@ class Connection:
         self._wind_up()
 
     def choked(self) -> None:
-        self._reading.hold(CHOKED)
+        self._reading.hold(_CHOKED)
 
     def drained(self) -> None:
-        self._reading.release(CHOKED)
+        self._reading.release(_CHOKED)
         if self._dropped:
             self._dropped = False
             self._server.caught_up(self)
@@ -221,7 +244,7 @@ class Connection:
 
     def end(self) -> None:
         """The daemon stops: answer what is in flight, then close. Whoever waits for a person asks again over the next connection."""
-        self._reading.hold(OVER)
+        self._reading.hold(_OVER)
         self._in_flight.drop_open_ended()
         self._wind_up()
 
@@ -309,7 +332,7 @@ class Connection:
             return None  # an answer to an unknown request
         own = METHODS.get(method)
         if method == "exit":
-            self._reading.hold(OVER)
+            self._reading.hold(_OVER)
             self._drop_reads()
             self._wind_up()
             return None
@@ -380,7 +403,7 @@ class Connection:
     def _take_in(self, request: IncomingRequest) -> None:
         self._in_flight.add(request)
         if self._in_flight.weight >= self._limits.in_flight_requests:
-            self._reading.hold(FULL)
+            self._reading.hold(_FULL)
 
     def _begin(self, request: IncomingRequest, work: Work, params: msgspec.Raw) -> None:
         if request.order == "session":
@@ -412,8 +435,8 @@ class Connection:
         if self._barrier is request:
             self._barrier = None
             self._begin_backlog()
-        if self._reading.held(FULL) and self._in_flight.weight <= self._limits.in_flight_requests // 2:
-            self._reading.release(FULL)
+        if self._reading.held(_FULL) and self._in_flight.weight <= self._limits.in_flight_requests // 2:
+            self._reading.release(_FULL)
         if not self._in_flight.requests:
             self._tell_service()
             self._close_if_done()
@@ -483,7 +506,7 @@ class Connection:
                 )
             answers.append(answer)
             size += len(answer) + 1
-        self._reading.release(BATCH)
+        self._reading.release(_BATCH)
         self._done(request, b"[" + b",".join(answers) + b"]" if answers else None)
 
     async def _answer_item(self, request: IncomingRequest, item: Item) -> bytes | None:
