@@ -25,13 +25,11 @@ def examine_folders(where: Places) -> Iterator[Finding]:
     for name in ("data", "config", "cache", "run", "log"):
         path = getattr(where, name)
         if name in _WRITTEN and (held := _unwritable(path)) is not None:
-            why, hint = (
-                f"{held} is not writable",
-                f"check the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours",
-            )
+            unusable = f"{_WRITTEN[name]}: {held} is not writable"
+            hint = f"check the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours"
             if os.statvfs(held).f_flag & os.ST_RDONLY:
-                why, hint = f"{held} is on a file system that is read-only", MOUNT_IT
-            yield Finding(f"{name} folder {path}", f"{_WRITTEN[name]}: {why}", hint)
+                unusable, hint = f"{_WRITTEN[name]}: {held} is on a file system that is read-only", MOUNT_IT
+            yield Finding(f"{name} folder {path}", unusable, hint)
             continue
         if not os.path.lexists(path):
             continue

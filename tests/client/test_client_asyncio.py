@@ -238,7 +238,7 @@ async def test_a_reply_that_is_cancelled_while_it_ends_has_ended(sessiond: Async
             await asyncio.sleep(0)
         with pytest.raises(asyncio.CancelledError):
             await task
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(10):
         while {"streaming"} & {one.status for one in await chat.messages()}:
             await asyncio.sleep(0.01)
     assert {one.text for one in await chat.messages()} == {"all of it"}
@@ -290,7 +290,7 @@ async def test_changes_that_nobody_has_any_more_end(served: ForkedHome) -> None:
                 assert isinstance(change, Appended)
                 break
             await (await aconnect(home=str(served.path), start=False)).status()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(10):
             while (await sessiond.status()).connections > before:
                 await asyncio.sleep(0.01)
     gc.collect()

@@ -46,7 +46,7 @@ def updated(tmp_path: Path) -> Iterator[Updated]:
     made.home.stop()
 
 
-@pytest.mark.parametrize("config", [_SOON, _AS_A_SERVICE])
+@pytest.mark.parametrize("config", [_SOON, _AS_A_SERVICE], ids=["alone", "service"])
 def test_a_daemon_that_nobody_needs_ends(updated: Updated, config: str) -> None:
     """With the code after which a service manager starts the next one. One that has clients stays, and tells them."""
     home = updated.home
