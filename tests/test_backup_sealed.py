@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import stat
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiond.backups import sealed
-from sessiond.errors import AlreadyExists, BadFile, ConfigError
+from sessiond.cli.backup_sealed import made
+from sessiond.errors import AlreadyExists, BadFile, ConfigError, SessiondError
 from sessiond.fs import RealFileSystem
-from sessiond.hub.keys import Key, new_key
+from sessiond.hub.keys import Key, file_of, new_key
 from tests.shell import Shell
 
 FS = RealFileSystem()
@@ -140,6 +143,21 @@ def test_nothing_is_written_over(source: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(FS, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no links here")))
     sealed.seal_folder(FS, str(source), str(path), KEY)
     assert [one.name for one in tmp_path.iterdir() if one.suffix == ".part"] == []
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system does not say which one is full."""
+    key, file = tmp_path / "my.key", str(tmp_path / "all.sealed")
+    key.write_bytes(file_of([KEY]))
+    key.chmod(0o600)
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sealed, "seal_folder", full)
+    with pytest.raises(SessiondError, match=f"{file} cannot be written: No space") as caught, made(file, str(key)):
+        pass
+    assert "free some space" in str(caught.value.hint)
 
 
 def test_from_a_home_to_a_home(shell: Shell, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from sessiond.client.blocking import Sessiond
 from sessiond.client.daemon_types import BackedUp
 from sessiond.client.requests import Answer
 from sessiond.client.types import Progress
+from sessiond.fs.scratch import remove_left_behind
 from sessiond.words import count
 
 Report = Callable[[Progress], None]
@@ -43,6 +44,7 @@ def command(path: str, verify: bool, encrypt: bool, decrypt: str | None, key_fil
     """
     path = os.path.abspath(os.path.expanduser(path))
     _check_options(verify=verify, encrypt=encrypt, decrypt=decrypt, key_file=key_file)
+    remove_left_behind()
     if decrypt is not None:
         assert key_file is not None
         sealed.decrypt(path, os.path.abspath(os.path.expanduser(decrypt)), key_file)

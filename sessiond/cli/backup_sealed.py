@@ -6,6 +6,7 @@ it. So the place of the backup, a memory stick or a server, never has anything t
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -14,9 +15,11 @@ from contextlib import contextmanager
 
 import click
 
+from sessiond.cli.ending import OrderlyEnd
 from sessiond.cli.output import say
-from sessiond.errors import AlreadyExists
+from sessiond.errors import AlreadyExists, SessiondError
 from sessiond.fs import RealFileSystem
+from sessiond.fs.scratch import scratch_folder
 from sessiond.hub.keys import read_keys
 from sessiond.hub.opening import need_extra
 
@@ -34,9 +37,10 @@ def made(path: str, key_file: str | None) -> Iterator[str]:
 
     keys = read_keys(key_file)
     must_be_free(path)
-    with _scratch() as folder:
+    with OrderlyEnd() as end, scratch_folder() as folder, end.interruptible():
         yield f"{folder}/{_NAME}"
-        seal_folder(RealFileSystem(), f"{folder}/{_NAME}", path, keys[-1])
+        with _room(path):
+            seal_folder(RealFileSystem(), f"{folder}/{_NAME}", path, keys[-1])
 
 
 @contextmanager
@@ -51,8 +55,9 @@ def opened(path: str, key_file: str | None) -> Iterator[str]:
     from sessiond.backups.sealed import unseal
 
     keys = read_keys(key_file)
-    with _scratch() as folder:
-        unseal(path, keys, folder)
+    with OrderlyEnd() as end, scratch_folder() as folder, end.interruptible():
+        with _room(folder):
+            unseal(path, keys, folder)
         yield folder
 
 
@@ -64,20 +69,25 @@ def decrypt(path: str, target: str, key_file: str) -> None:
     keys = read_keys(key_file)
     if os.path.lexists(target):
         raise AlreadyExists(f"{target} already exists", hint="choose another name", path=target)
-    folder = tempfile.mkdtemp(prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target))
-    try:
-        unseal(path, keys, folder)
-        RealFileSystem().replace(folder, target)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with OrderlyEnd() as end:
+        folder = tempfile.mkdtemp(prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target))
+        try:
+            with end.interruptible(), _room(target):
+                unseal(path, keys, folder)
+            RealFileSystem().replace(folder, target)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     say(f"decrypted into {target}; `sessiond backup --verify {target}` checks it")
 
 
 @contextmanager
-def _scratch() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="sessiond-backup-")
+def _room(path: str) -> Iterator[None]:
+    """Say where there is no room, which the system leaves out when it is a write that fails."""
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = "free some space there or choose another disk; nothing of it is left"
+        raise SessiondError(f"{path} cannot be written: {error.strerror}", hint=hint) from error

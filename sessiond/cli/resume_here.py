@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ from sessiond.client.requests import new_id, new_session_id
 from sessiond.errors import Unavailable
 from sessiond.exporters import export
 from sessiond.exporters.conversation import ExportedCall, ExportedConversation, ExportedTurn, result_of
+from sessiond.fs.scratch import scratch_folder
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import JsonObject, WireObject
@@ -85,7 +85,7 @@ def _say(made: Session, role: str, turn: ExportedTurn, blocks: list[WireObject],
 
 def _bring_in(client: Sessiond, made: Session) -> str:
     """Import it as an export of ours: it is there as a whole, or not at all. The id that it has."""
-    with tempfile.TemporaryDirectory(prefix="sessiond-resume-") as folder:
+    with scratch_folder() as folder:
         path = os.path.join(folder, "session.json")
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(export(made, made.messages(), "json"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 from sessiond.cli.paths import on_wire
 from sessiond.client.blocking import Sessiond
 from sessiond.errors import TooLarge
+from sessiond.fs.scratch import scratch_folder
 
 
 def whole_export(client: Sessiond, session_id: str, form: str) -> bytes:
@@ -15,7 +15,7 @@ def whole_export(client: Sessiond, session_id: str, form: str) -> bytes:
     try:
         return (session.export(form).content or "").encode()
     except TooLarge:
-        with tempfile.TemporaryDirectory(prefix="sessiond-export-") as folder:  # 0700
+        with scratch_folder() as folder:
             path = os.path.join(folder, "export")
             session.export(form, on_wire(path))
             with open(path, "rb") as file:

@@ -20,6 +20,7 @@ from sessiond.daemon.reading import SessionDocuments
 from sessiond.daemon.upkeep import Upkeep
 from sessiond.endpoint import Places
 from sessiond.fs import FileSystem, off_loop
+from sessiond.fs.scratch import remove_left_behind
 from sessiond.index.index import Index
 from sessiond.journal.writer import JournalWriter
 from sessiond.schema.daemon import JournalStatus, ReadOnlyStatus
@@ -107,6 +108,7 @@ class DaemonParts:
             await self._sharing.open()
         for name in {name for name, _ in recovery.pending} - mounts.stores.keys():
             _log.warning("the journal holds changes for the store %r, which is not configured; they are kept", name)
+        await off_loop(remove_left_behind)  # whoever deletes something for good must find its words nowhere
         await off_loop(self._make_way, where)
         self._index = Index(where.index_file, config.limits, on_refill=self._refill)
         await self._index.open()

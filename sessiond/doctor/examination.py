@@ -13,7 +13,7 @@ from sessiond.config import StoreConfig, load
 from sessiond.daemon.data_version import check_vintage
 from sessiond.doctor.configuration import mend_config
 from sessiond.doctor.finding import Ask, Finding
-from sessiond.doctor.folders import examine_folders, note_unpromised
+from sessiond.doctor.folders import examine_folders, examine_left_behind, note_unpromised
 from sessiond.doctor.index import examine_index, examine_unfinished
 from sessiond.doctor.journal import examine_journal
 from sessiond.doctor.running import examine_daemon, examine_followed
@@ -46,6 +46,7 @@ def examine(where: Places, fs: FileSystem, ask: Ask, *, repairing: bool = False)
         yield Finding("data folder", error.message, error.hint)
         return  # nothing in it is ours to judge or repair
     yield from examine_folders(where)
+    yield from examine_left_behind()
     yield from note_unpromised([where.data, *(store.path for store in config.stores if store.name != "default")])
     status: Status | None = None
     if not repairing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,6 +11,7 @@ from sessiond.doctor.finding import Finding
 from sessiond.doctor.wording import unpromised_in_words
 from sessiond.endpoint import Places, privacy_problem
 from sessiond.fs.network import unpromised
+from sessiond.fs.scratch import left_behind
 
 MOUNT_IT = "mount that file system so that it can be written to"
 _WRITTEN = {
@@ -38,6 +40,14 @@ def examine_folders(where: Places) -> Iterator[Finding]:
         yield Finding(f"{name} folder {path}", problem, f"chmod 700 {path}" if problem else None, mend)
 
 
+def examine_left_behind() -> Iterator[Finding]:
+    """Yield the temporary folders that a killed process left."""
+    for path in left_behind():
+        problem = "it was left by a sessiond that was killed, and may hold words of sessions"
+        hint = "`sessiond doctor --repair` removes it; so does the next start of the daemon"
+        yield Finding(path, problem, hint, partial(_remove, path))
+
+
 def note_unpromised(paths: list[str]) -> Iterator[Finding]:
     """Yield notes, not problems: nothing here could repair them, and the rest is checked as usual."""
     for path in paths:
@@ -58,3 +68,8 @@ def _unwritable(path: str) -> str | None:
 def _close_folder(path: str) -> str | None:
     os.chmod(os.path.realpath(path), 0o700)
     return None if privacy_problem(os.path.realpath(path)) else "its mode is now 0700"
+
+
+def _remove(path: str) -> str | None:
+    shutil.rmtree(path)
+    return "it is removed"

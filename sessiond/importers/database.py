@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -22,6 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from sessiond.fs.scratch import scratch_folder
 from sessiond.importers.database_in_use import DatabaseSnapshot, NotInPlace, Told, prepared
 from sessiond.importers.draft import moment
 from sessiond.importers.freshness import days_after
@@ -144,7 +144,7 @@ def from_json(text: object) -> Any:
 def _opened(path: str, open_: Opener) -> Iterator[sqlite3.Connection]:
     """A connection to the file, or to a copy if it has a companion. Raises OSError, sqlite3.Error."""
     if _has_companion(path):
-        with tempfile.TemporaryDirectory(prefix="sessiond-import-") as folder:
+        with scratch_folder() as folder:
             copy = _copied(path, folder, open_)
             with closing(sqlite3.connect(copy, check_same_thread=False)) as connection:
                 yield prepared(connection)

@@ -19,7 +19,6 @@ import fcntl
 import os
 import sqlite3
 import struct
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -28,6 +27,7 @@ from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from urllib.parse import quote
 
+from sessiond.fs.scratch import scratch_folder
 from sessiond.importers.record import Event
 
 HELD_S = 3.0
@@ -164,7 +164,7 @@ class DatabaseSnapshot:
                 return
             self._moved = True
             try:
-                folder = self._copy.enter_context(tempfile.TemporaryDirectory(prefix="sessiond-import-"))
+                folder = self._copy.enter_context(scratch_folder())
                 copy = sqlite3.connect(os.path.join(folder, "copy.db"), check_same_thread=False)
                 self._copy.enter_context(closing(copy))
                 copy.execute("PRAGMA synchronous = OFF")

@@ -16,7 +16,8 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator
+from contextlib import closing
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -50,18 +51,20 @@ def main() -> None:
     gc.set_threshold(SEARCHED)  # events have no cycles, and are freed with the answer
     try:
         while (request := read_frame(sys.stdin.buffer)) is not None:
-            for answer in _answers(*msgspec.msgpack.decode(request)):
-                write_frame(sys.stdout.buffer, encode(answer))
+            with closing(_answers(*msgspec.msgpack.decode(request))) as answers:
+                for answer in answers:
+                    write_frame(sys.stdout.buffer, encode(answer))
     except BrokenPipeError:
         os._exit(1)  # the reader is gone; closing standard output would only fail again
 
 
-def _answers(importer: str, path: str, grows: bool) -> Iterable[WorkerResponse]:
+def _answers(importer: str, path: str, grows: bool) -> Generator[WorkerResponse]:
     counter = Counter()
     try:
         reading = SourceReading(importer, path, counter, grows=grows)
-        while batch := reading.batch():
-            yield WorkerResponse(counter.bytes, batch)
+        with closing(reading):  # even if nobody takes all of it: it may have a copy in the folder for temporary files
+            while batch := reading.batch():
+                yield WorkerResponse(counter.bytes, batch)
     except OSError as error:
         yield WorkerResponse(counter.bytes, [], (error.errno, error.strerror or str(error)))
     except Exception as error:  # our own bug, with one file: the other files follow

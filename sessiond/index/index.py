@@ -8,23 +8,20 @@ set and `on_refill` called; the owner of the sessions then compares `fingerprint
 from __future__ import annotations
 
 import asyncio
-import glob
 import itertools
 import logging
-import os
-import shutil
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import ExitStack
 from functools import partial
 from os.path import join
 from typing import TYPE_CHECKING, TypeVar
-from zlib import crc32
 
 import msgspec
 
 from sessiond.errors import InvalidParams, TooLarge
+from sessiond.fs.scratch import scratch_folder
 from sessiond.index import schema, session_list
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import HitOrders
@@ -72,7 +69,8 @@ class Index:
         self._limits = limits
         self._on_refill = on_refill
         self._incomplete = False
-        self._temporary: str | None = None
+        self._temporary = ExitStack()
+        """Closed when the index is: the folder that it is in if it cannot be where it should be."""
         self._unwritable: str | None = None
         self._stamps = itertools.count(1)
         self._told_of = 0
@@ -420,12 +418,7 @@ class Index:
         except (OSError, sqlite3.Error) as error:
             _log.warning("no index at %s: %s", self._path, error)
             self._unwritable = str(error)
-        # A home has one daemon at a time: we may remove what a killed one left there.
-        prefix = f"sessiond-index-{os.getuid()}-{crc32(os.fsencode(self._path)):08x}-"
-        for left in glob.glob(join(glob.escape(tempfile.gettempdir()), f"{prefix}*")):
-            shutil.rmtree(left, ignore_errors=True)
-        self._temporary = tempfile.mkdtemp(prefix=prefix)
-        self._path = join(self._temporary, "index.db")
+        self._path = join(self._temporary.enter_context(scratch_folder()), "index.db")
         self._writer = self._new_writer()
         return self._writer.open()
 
@@ -468,8 +461,7 @@ class Index:
         self._lister.close()
         self._preparer.close()
         self._writer.close()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.close()
 
 
 def _size(message: Message) -> int:

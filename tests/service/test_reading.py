@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import msgspec
@@ -151,6 +152,31 @@ async def test_an_import_through_the_process(served: Served, tmp_path: Path, mon
     assert not again["warnings"]
     assert [len(served.index.messages[wire_id(path)]) for path in (good, bad, last)] == [4, 2999, 5]
     assert all(reader._process is None for reader in readers)
+
+
+def test_a_process_whose_reader_is_gone_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database with a log beside it is read from a copy, which goes even if the daemon was killed."""
+    temporary, path = tmp_path / "temporary", tmp_path / "logs.db"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE conversations (id TEXT, name TEXT, model TEXT)")
+        database.execute(
+            "CREATE TABLE responses (id TEXT, model TEXT, prompt TEXT, system TEXT, response TEXT, conversation_id TEXT, datetime_utc TEXT)"
+        )
+        rows = [(f"r{n}", "m", "q" * 1000, None, "a" * 1000, "c", "2026-01-01T00:00:00") for n in range(1000)]
+        database.executemany("INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        database.execute("INSERT INTO conversations VALUES ('c', 'name', 'm')")
+        database.commit()
+    Path(f"{path}-wal").write_bytes(b"not a log")
+    with pipes.start(reading_worker.__file__) as process:
+        assert process.stdin is not None and process.stdout is not None
+        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("llm", str(path), False)))
+        assert reading_worker.decode(pipes.read_frame(process.stdout) or b"").events
+        assert list(temporary.iterdir()) != []
+        process.stdout.close()
+        assert process.wait(30) == 1
+    assert list(temporary.iterdir()) == []
 
 
 def test_the_process_by_itself(tmp_path: Path) -> None:
