@@ -15,7 +15,8 @@ reads from: what it has for that side is written by another one. So neither side
 Others may join (door.py), once there is a session. When the editor leaves then, the agent's stdin stays open for as long as one
 of them is there; otherwise it is closed, as by a pipe.
 
-If the spool cannot be written any more, the conversation goes on without it, and one line on stderr says so.
+While the spool cannot be written, the conversation goes on, and what is to be recorded waits in memory. One line on stderr says
+so, and another one says when it is recorded.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
@@ -43,6 +45,8 @@ from sessiond.acp.switch import Switch
 from sessiond.endpoint import NoHome
 
 PIECE_BYTES = 256 * 1024
+AGAIN_S = 1.0
+"""How often the spool is tried while it cannot be written."""
 DRAIN_S = 2.0
 """How long the output of an agent that ended is read on if one of its children keeps the pipe open and says nothing."""
 MOST_STARTS = 5
@@ -72,6 +76,8 @@ class Pump:
         self._passed: list[bytes] = []
         """What the decisions so far spool, all of the kind `_of`."""
         self._of = EDITOR
+        self._delayed = False
+        """Something waits to be spooled, and a thread tries it."""
         self._editor = Sink(1)
         self._wake: int | None = None
         self._starts = 0
@@ -111,8 +117,7 @@ class Pump:
             if not self._heard.is_set():
                 break
         with self._deciding:
-            self._keep(END, str(agent.returncode).encode())
-            self._spool_passed()
+            self._record_end(agent.returncode)
         if self._door is not None:
             self._door.close()
         _end_as(agent.returncode)
@@ -271,13 +276,49 @@ class Pump:
         self._passed.clear()
         if self._spool is None or not data:
             return
+        self._spool.add(self._of, data)
+        if not self._delayed:
+            self._record(self._spool)
+
+    def _record(self, spool: Spool) -> None:
+        """Write what waits; if that fails, a thread tries again."""
         try:
-            self._spool.write(self._of, data)
+            spool.flush()
         except OSError as error:
-            self._spool = None
-            print(f"sessiond: nothing is recorded from here on: {error}", file=sys.stderr)
+            self._delayed = True
+            said = (
+                "what is said here waits in memory until it can be recorded; free some disk space if that is the reason"
+            )
+            print(f"sessiond: {said}: {error}", file=sys.stderr)
+            threading.Thread(target=self._record_later, args=(spool,), daemon=True).start()
+        else:
+            self._rouse()
+
+    def _record_later(self, spool: Spool) -> None:
+        while True:
+            time.sleep(AGAIN_S)
+            with self._deciding:
+                with contextlib.suppress(OSError):
+                    spool.flush()
+                if spool.waiting:
+                    continue
+                self._delayed = False
+                lost = f", without {spool.left_out:,} bytes, which were too many" if spool.left_out else ""
+                print(f"sessiond: what waited is recorded{lost}", file=sys.stderr)
+                spool.left_out = 0
+                self._rouse()
+                return
+
+    def _record_end(self, status: int) -> None:
+        """The last chance for what waits. The caller holds the lock."""
+        self._keep(END, str(status).encode())
+        self._spool_passed()
+        if self._spool is None or not self._delayed:
             return
-        self._rouse()
+        with contextlib.suppress(OSError):
+            self._spool.flush()
+        if lost := self._spool.waiting + self._spool.left_out:
+            print(f"sessiond: {lost:,} bytes of what was said here are recorded nowhere", file=sys.stderr)
 
     def _rouse(self) -> None:
         if self._wake is None:

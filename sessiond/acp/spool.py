@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 HEAD, EDITOR, AGENT, END = b"H", b"E", b"A", b"X"
 SUFFIX = ".spool"
+MOST_WAITING = 32 << 20
+"""Bytes that wait in memory while the disk is full."""
 _FRAME = struct.Struct("<cQI")
 
 
@@ -34,6 +36,16 @@ class Spool:
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
+        self.left_out = 0
+        """Bytes of what was said that were too many to wait."""
+        self._waiting = bytearray()
+        self._broken_off: set[bytes] = set()
+        """The kinds of which something was left out, perhaps in the middle of a line."""
+
+    @property
+    def waiting(self) -> int:
+        """Return how many bytes are not in the file yet."""
+        return len(self._waiting)
 
     @property
     def name(self) -> str:
@@ -55,11 +67,26 @@ class Spool:
         return made
 
     def write(self, kind: bytes, data: bytes) -> None:
-        """Add a frame with one write, so that a kill leaves it whole or cut, and nothing after it. OSError."""
-        frame = _FRAME.pack(kind, time.time_ns() // 1_000_000, len(data)) + data
-        written = os.write(self.descriptor, frame)
-        while written < len(frame):
-            written += os.write(self.descriptor, frame[written:])
+        """Add a frame with one write, so that a kill leaves it whole or cut, and nothing after it. OSError: it waits."""
+        self.add(kind, data)
+        self.flush()
+
+    def add(self, kind: bytes, data: bytes) -> None:
+        """Let a frame wait for `flush`. Beyond a bound, what is said is left out."""
+        if kind in (EDITOR, AGENT):
+            if self._waiting and len(self._waiting) + len(data) > MOST_WAITING:
+                self.left_out += len(data)
+                self._broken_off.add(kind)
+                return
+            if kind in self._broken_off:
+                self._broken_off.remove(kind)
+                data = b"\n" + data  # the halves of two lines must not become one
+        self._waiting += _FRAME.pack(kind, time.time_ns() // 1_000_000, len(data)) + data
+
+    def flush(self) -> None:
+        """Write what waits, and go on in the middle of a frame if a full disk took only a part of it. OSError."""
+        while self._waiting:
+            del self._waiting[: os.write(self.descriptor, self._waiting)]
 
 
 class SpoolReader:
