@@ -179,6 +179,10 @@ class StoreDoctor:
 
     def _in_trash(self) -> Iterator[Finding]:
         folder = self._trash.folder
+        if (link := self._trash.link()) is not None:
+            found = f"{link} is a link, so nothing is deleted or restored"
+            yield Finding(f"trash {folder}", found, "remove the link, or replace it by its target")
+            return
         try:
             names = sorted(self._fs.list_dir(folder)) if self._fs.stat(folder) is not None else []
         except OSError as error:

@@ -18,6 +18,7 @@ with its real name in it:
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import posixpath
 import re
@@ -34,7 +35,7 @@ from sessiond.formats import jsonl
 from sessiond.formats.base import Decoded, Files
 from sessiond.formats.names import id_in_trash
 from sessiond.formats.sidecar import FOLDER
-from sessiond.fs import FileSystem, atomic_write, is_temporary
+from sessiond.fs import FileSystem, Linked, atomic_write, is_temporary
 from sessiond.misfits import Misfits
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import epoch_ms, timestamp
@@ -236,6 +237,11 @@ class Trash:
 
     # Reading
 
+    def link(self) -> str | None:
+        """Return the folder that is a link, so that nothing can be removed from the trash; None if none is."""
+        folders = (posixpath.dirname(self.folder), self.folder)
+        return next(filter(self.fs.is_link, folders), None)
+
     def names(self) -> list[str]:
         """Ids of all entries, readable or not. OSError."""
         if self.fs.stat(self.folder) is None:
@@ -341,7 +347,9 @@ class Trash:
 
     @_alone
     def get(self, trash_id: str) -> tuple[Session, dict[str, bytes], str, str]:
-        """(session, original files, reason, the id it had). SessionNotFound."""
+        """(session, original files, reason, the id it had). SessionNotFound. Linked: the entry could not be removed afterwards."""
+        if (link := self.link()) is not None:
+            raise Linked(errno.ELOOP, "it is a link, and nothing is read through it", link)
         meta = self._meta(trash_id)
         if meta is None:
             raise SessionNotFound(

@@ -141,3 +141,16 @@ def test_the_last_line_says_what_to_do(shell: Shell) -> None:
 def test_json_has_no_sentence(shell: Shell) -> None:
     """With --json there is the document and nothing else."""
     assert shell("doctor", "--json").json["healthy"] is True
+
+
+def test_a_linked_trash_is_named(shell: Shell) -> None:
+    """Nothing can be deleted or restored as long as it is there."""
+    with shell.client() as client:
+        client.new(id="a").append("user", "word")
+        client.session("a").delete()
+        (shell.data / "trash").rename(shell.path / "elsewhere")
+        (shell.data / "trash").symlink_to(shell.path / "elsewhere")
+    assert "is a link" in shell("restore", "a").err
+    done = shell("doctor")
+    assert (done.code, f"{shell.data}/trash is a link" in done.out) == (1, True)
+    assert shell("list").out == ""

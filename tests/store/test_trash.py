@@ -317,3 +317,22 @@ def test_what_could_not_be_understood_is_erased_with_its_session() -> None:
     assert trash.erase("a", "a.jsonl") == {"a"}
     for image in fs.crash_images():
         assert sorted(image.list_dir("/trash/.damaged")) == ["a.jsonl.bak", "aa.jsonl"], image.story
+
+
+@pytest.mark.parametrize("linked", ["trash", "trash/default"])
+async def test_nothing_is_restored_from_behind_a_link(tmp_path: Path, linked: str) -> None:
+    """The entry could not be removed, and the session would be alive and in the trash."""
+    house = House(RealFileSystem(), str(tmp_path / "home"), "jsonl", LIMITS)
+    await house.open()
+    await begun(house.store, "a", 1)
+    await house.store.delete("a", permanent=False)
+    folder = tmp_path / "home" / linked
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadFile, match=f"{folder} is a link"):
+        await house.store.restore("a", "a")
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    assert await words(house) == (None, [{"word 1"}])
+    await house.store.restore("a", "a")
+    assert await words(house) == ({"word 1"}, [])
