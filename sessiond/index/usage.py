@@ -1,9 +1,10 @@
 """`session/usage`: what requests to models used, by day, model, tool, project or session. Runs on a reading thread.
 
 Several messages may report the same request: the parts of one answer, and the copy that a resumed or forked session begins with.
-It counts once: by its largest report, and of equal ones by that of the oldest session. A copy may be as old as what it is a copy
-of, but names it as its parent. So it does not matter which came first. A subagent's session counts as part of the session that
-it works for.
+A message that names no request is a copy if it has the same place, time and counts as one of a session with the same origin.
+A request counts once: by its largest report, and of equal ones by that of the oldest session. A copy may be as old as what it is
+a copy of, but names it as its parent. So it does not matter which came first. A subagent's session counts as part of the session
+that it works for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,15 @@ _DEFAULT_ROWS, _MOST_ROWS = 1000, 10_000
 _SLOT_MS = 900_000
 """A quarter of an hour: no time zone's days begin within one."""
 _DEEPEST = 100
-"""Subagents of subagents."""
+"""Subagents of subagents, forks of forks."""
+_ORIGIN = (
+    "copy AS MATERIALIZED (SELECT no, id, json_extract(CAST(info AS TEXT), '$.parent.sessionId') AS parent FROM session"  # noqa: S608
+    " WHERE parent IS NOT NULL),"
+    " above(no, id, depth) AS (SELECT no, parent, 1 FROM copy"
+    f" UNION ALL SELECT a.no, c.parent, a.depth + 1 FROM above a JOIN copy c ON c.id = a.id WHERE a.depth < {_DEEPEST}),"
+    " origin AS MATERIALIZED (SELECT no, id, max(depth) FROM above GROUP BY no)"
+)
+"""The sessions that began as a copy of another one or work for it, with the id of the first one, which may be deleted."""
 _COUNTS = ("requests", "input", "cache_read", "cache_write", "output", "reasoning", "cost", "priced")
 
 
@@ -114,13 +123,14 @@ def _used(db: sqlite3.Connection, query: UsageQuery, *, by_time: bool) -> list[_
             period.add(f"at {sign} ?", _moment(given, name))
     slot = f"u.at / {_SLOT_MS}" if by_time else "0"
     rows = db.execute(
-        "WITH copy AS MATERIALIZED (SELECT no FROM session"  # noqa: S608
-        " WHERE json_extract(CAST(info AS TEXT), '$.parent.sessionId') IS NOT NULL)"
+        f"WITH RECURSIVE {_ORIGIN}"  # noqa: S608
         " SELECT session, slot, model, count(*), sum(input), sum(cache_read), sum(cache_write), sum(output),"
         " sum(reasoning), total(cost), count(cost) FROM ("
-        f"SELECT u.*, {slot} AS slot, row_number() OVER (PARTITION BY coalesce(u.request, u.doc)"
-        " ORDER BY u.input + u.cache_read + u.cache_write + u.output DESC, s.created, u.session IN copy, u.at, s.id, u.doc) AS nth"
-        f" FROM usage u JOIN session s ON s.no = u.session WHERE {conditions.sql()})"
+        f"SELECT u.*, {slot} AS slot, row_number() OVER (PARTITION BY"
+        " coalesce(u.request, char(10) || printf('%s %d %d %d %d', coalesce(o.id, s.id), d.seq, u.at, u.input, u.output))"
+        " ORDER BY u.input + u.cache_read + u.cache_write + u.output DESC, s.created, o.id IS NOT NULL, u.at, s.id, u.doc) AS nth"
+        " FROM usage u JOIN session s ON s.no = u.session LEFT JOIN origin o ON o.no = s.no"
+        f" LEFT JOIN doc d ON d.id = u.doc AND u.request IS NULL WHERE {conditions.sql()})"
         f" WHERE {period.sql()} GROUP BY session, slot, model",
         {**conditions.params, **period.params},
     )

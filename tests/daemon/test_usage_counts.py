@@ -128,9 +128,17 @@ def reported(message: dict[str, Any]) -> dict[str, Any] | None:
     return {**dict.fromkeys(COUNTS, 0), "cost": None, "model": None, "request": None, **given}
 
 
+def origin(session_id: str, parents: dict[str, str]) -> str:
+    """The session with which a family of forks began."""
+    while session_id in parents:
+        session_id = parents[session_id]
+    return session_id
+
+
 def expected(everything: list[Any], by: str, zone: str) -> dict[str | None, Counter[str]]:
     """Row -> its counts. Equal reports of the same request go to the oldest session."""
     best: dict[object, Any] = {}
+    parents = {session.session_id: session.parent.session_id for session, _ in everything if session.parent}
     for session, messages in everything:
         for message in messages:
             used = reported(message)
@@ -138,7 +146,7 @@ def expected(everything: list[Any], by: str, zone: str) -> dict[str | None, Coun
                 continue
             total = sum(used[name] for name in COUNTS[:4])
             order = (-total, session.created_at, message["timestamp"])
-            key = used["request"] or (session.session_id, message["id"])
+            key = used["request"] or (origin(session.session_id, parents), message["id"])
             if key not in best or order < best[key][0]:
                 best[key] = (order, session, message, used)
     rows: dict[str | None, Counter[str]] = {}

@@ -11,7 +11,7 @@ from sessiond.model.message import Message
 from tests.index.feeding import at, info, message, opened
 
 
-def used(seq: int, request: str, minutes: float) -> Message:
+def used(seq: int, request: str | None, minutes: float) -> Message:
     return message(seq, "x", "assistant", minutes, metadata={"tokens": {"input": 10, "request": request}})
 
 
@@ -48,3 +48,36 @@ async def test_a_copy_does_not_count_in_the_time_of_copying(tmp_path: Path) -> N
         assert await counted(index, since=at(50)) == {"fork": 1}
         assert await counted(index, until=at(50)) == {"first": 1}
         assert await counted(index) == {"first": 1, "fork": 1}
+
+
+async def test_a_fork_is_known_by_its_origin(tmp_path: Path) -> None:
+    """Messages need not say which request they are of. A fork of a fork, whose original was deleted, has the same ones."""
+    whole = [used(1, None, 1), used(3, None, 2)]
+    parent, middle = {"sessionId": "first", "seq": 3}, {"sessionId": "second", "seq": 3}
+    async with opened(tmp_path) as index:
+        index.put_session(info("first", parent=None), whole, [])
+        index.put_session(info("second", parent=parent), [*whole, used(5, None, 3)], [])
+        index.put_session(info("third", parent=middle), [*whole, used(5, None, 3), used(7, None, 4)], [])
+        index.put_session(info("other", parent=None), whole, [])
+        assert await counted(index) == {"first": 2, "second": 1, "third": 1, "other": 2}
+        index.remove("first")
+        assert await counted(index) == {"second": 3, "third": 1, "other": 2}
+
+
+async def test_what_works_for_a_session_is_no_copy_of_it(tmp_path: Path) -> None:
+    """At the same place of each, but at another time, or with other counts."""
+    parent = {"sessionId": "first", "seq": 3}
+    larger = message(1, "x", "assistant", 1, metadata={"tokens": {"input": 11}})
+    async with opened(tmp_path) as index:
+        index.put_session(info("first", parent=None), [used(1, None, 1)], [])
+        index.put_session(info("second", parent=parent), [used(1, None, 2)], [])
+        index.put_session(info("third", parent=parent), [larger], [])
+        assert await counted(index) == {"first": 1, "second": 1, "third": 1}
+
+
+async def test_sessions_that_name_each_other_as_parents_end(tmp_path: Path) -> None:
+    """Somebody may have written that."""
+    async with opened(tmp_path) as index:
+        for one, other in (("a", "b"), ("b", "a")):
+            index.put_session(info(one, parent={"sessionId": other, "seq": 1}), [used(1, None, 1)], [])
+        assert sum((await counted(index)).values()) in (1, 2)
