@@ -117,6 +117,13 @@ def test_two_files_share_no_piece(source: Path, whole: bytes, tmp_path: Path) ->
         opened(mixed, tmp_path)
 
 
+def test_a_damaged_beginning_is_named(whole: bytes, tmp_path: Path) -> None:
+    """With advice for the file that was given: doctor knows nothing of it."""
+    with pytest.raises(BadFile, match="is not an encrypted backup, or its beginning is damaged") as caught:
+        opened(b"x" + whole[1:], tmp_path)
+    assert caught.value.hint == "take another copy of it"
+
+
 def test_another_key_is_named(whole: bytes, tmp_path: Path) -> None:
     """The message says which key is missing."""
     with pytest.raises(ConfigError, match=f"with the key {KEY.id}"):

@@ -25,6 +25,7 @@ MAGIC = b"sessiond-backup-1\n"
 PIECE_BYTES = 1 << 20
 _TAG_BYTES = 16
 _SALT_BYTES = 16
+_OTHER_COPY = "take another copy of it"
 _LENGTH = struct.Struct(">I")
 _NONCE = struct.Struct(">QI")
 
@@ -80,7 +81,7 @@ def unseal(path: str, keys: Sequence[Key], folder: str) -> None:
             with tarfile.open(fileobj=reader, mode="r|", bufsize=PIECE_BYTES) as archive:  # type: ignore[call-overload]
                 archive.extractall(folder, filter=_private)  # noqa: S202 -- the filter holds them to the folder
         except tarfile.TarError as error:  # the pieces are right, so somebody with the key made it
-            raise BadFile(f"{path} does not hold a backup: {error}", path=path) from None
+            raise BadFile(f"{path} does not hold a backup: {error}", path=path, hint=_OTHER_COPY) from None
         reader.read_to_end()
 
 
@@ -131,7 +132,9 @@ class _Opener:
         self._file, self._path = file, path
         self._header = file.read(len(MAGIC) + 9 + _SALT_BYTES)
         if not self._header.startswith(MAGIC) or len(self._header) != len(MAGIC) + 9 + _SALT_BYTES:
-            raise BadFile(f"{path} is not an encrypted backup", path=path)
+            raise BadFile(
+                f"{path} is not an encrypted backup, or its beginning is damaged", path=path, hint=_OTHER_COPY
+            )
         wanted = self._header[len(MAGIC) : len(MAGIC) + 8].decode("ascii", "replace")
         key = next((one for one in keys if one.id == wanted), None)
         if key is None:
@@ -181,7 +184,7 @@ class _Opener:
         return BadFile(
             f"{self._path} is damaged or cut short, after {self._number} MiB of what it holds",
             path=self._path,
-            hint="take another copy of it",
+            hint=_OTHER_COPY,
         )
 
 
