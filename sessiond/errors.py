@@ -20,7 +20,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any, ClassVar
+
+OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
+"""The process, or the system, has too many files and connections open."""
+FEWER_FILES = "close some clients, or start the daemon with a higher limit of open files (`ulimit -n`)"
+"""What to do about it."""
 
 
 class SessiondError(Exception):

@@ -18,6 +18,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -33,6 +34,8 @@ from sessiond.fs import FileSystem, Lock, RealFileSystem
 EX_FAILED, EX_TAKEN = 1, 75
 _LEFT_BEHIND_S = 5.0
 """How long a child that a killed daemon was just starting may take to load its program, which releases the lock."""
+_OPEN_FILES = 10_240
+"""More than all clients and sessions need at once; macOS allows no more."""
 _SWITCH_INTERVAL_S = 0.0005
 """A lone client waits while the journal's thread and the loop hand over to each other; Python's default of 5 ms would dominate that."""
 
@@ -70,6 +73,7 @@ def _own_signals() -> None:
 def run(flags: Mapping[str, object], ready_fd: int | None) -> int:
     """The same, but returns the exit code. The lock remains held: the end of the process releases it."""
     os.umask(0o077)
+    _allow_open_files()
     say = _Word(ready_fd)
     try:
         where = places()
@@ -90,6 +94,15 @@ def run(flags: Mapping[str, object], ready_fd: int | None) -> int:
     except Exception as error:  # a bug of ours: stderr gets the traceback, the waiting process one line
         traceback.print_exc()
         return say.failed(f"the daemon failed ({type(error).__name__}: {error})", "please report it")
+
+
+def _allow_open_files() -> None:
+    """Allow as many open files as the system lets us have: the limit of a shell is often less than our clients need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(ValueError, OSError):  # the system has another bound
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _run(fs: FileSystem, where: Places, flags: Mapping[str, object], say: _Word) -> int:

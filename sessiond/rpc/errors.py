@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from sessiond import program
-from sessiond.errors import InvalidParams, SessiondError, TooLarge
+from sessiond.errors import FEWER_FILES, OUT_OF_FILES, InvalidParams, SessiondError, TooLarge
 from sessiond.model.values import JsonObject
 from sessiond.transports.framing import Fault
 
@@ -94,6 +94,10 @@ def wire_error(error: BaseException) -> WireError:
     """Return what the client is told about an exception. Logs unexpected ones."""
     if isinstance(error, msgspec.ValidationError):
         error = invalid_params(error)
+    if isinstance(error, OSError) and error.errno in OUT_OF_FILES:
+        _log.warning("a request failed: %s", error)
+        data: JsonObject = {"kind": "internalError", "hint": FEWER_FILES}
+        return WireError(CODES["internalError"], "the daemon has too many files and connections open", data)
     if not isinstance(error, SessiondError):
         _log.error("an unexpected error", exc_info=error)
         return _unexpected()
@@ -101,7 +105,7 @@ def wire_error(error: BaseException) -> WireError:
     if kind not in CODES or kind == "internalError":
         _log.error("an unexpected error", exc_info=error)
         return _unexpected()
-    data: JsonObject = {"kind": kind}
+    data = {"kind": kind}
     if error.hint:
         data["hint"] = error.hint
     for key, value in error.data.items():

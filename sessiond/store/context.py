@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
 from sessiond.clock import Clock
-from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
+from sessiond.errors import FEWER_FILES, OUT_OF_FILES, BadFile, ReadOnly, SessionNotFound, Unavailable
 from sessiond.formats.base import Files, Format, Problem, Write
 from sessiond.formats.names import is_local_id
 from sessiond.formats.sidecar import decode_sidecar, sidecar_path
@@ -172,10 +172,9 @@ class StoreContext:
             raise linked(str(error.filename)) from error
         except OSError as error:
             reason = error.strerror or str(error)
+            advice = FEWER_FILES if error.errno in OUT_OF_FILES else "free some space or repair the disk"
             raise ReadOnly(
-                f"{what}: {reason}",
-                hint="nothing was lost; free some space or repair the disk, then try again",
-                reason=reason,
+                f"{what}: {reason}", hint=f"nothing was lost; {advice}, then try again", reason=reason
             ) from error
 
     # Writing

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from sessiond.errors import BadFile, Unavailable
+from sessiond.errors import FEWER_FILES, OUT_OF_FILES, BadFile, Unavailable
 from sessiond.formats.base import TAIL_BYTES, Format, Tail, Write
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Stat
@@ -68,31 +68,35 @@ class StoreFiles:
         """Displaced versions that the disk did not let us remove, by the file that they were."""
 
     def reachable(self) -> bool:
-        """Return whether the folder exists and is the right one. An unmounted disk leaves an empty folder: nothing in it was
-        deleted.
-        """
-        try:
-            stat = self.fs.stat(self.root)
-            if stat is None or not stat.is_dir or self.is_lost():
-                return False
-            if self.marker is None:
-                self.fs.stat(self.path(FOLDER))  # whether it exists or not: a folder that may not be searched raises
-                return True
-            marker = self.fs.read(self.path(self.marker)) if self.fs.stat(self.path(self.marker)) is not None else None
-            return marker is not None and self.store_id in (None, id_of(marker))
-        except OSError:  # permission was removed, or the disk does not respond
+        """Return whether the folder exists and is the right one. In the empty folder of an unmounted disk nothing was deleted."""
+        with contextlib.suppress(OSError):  # permission was removed, or the disk does not respond
+            return self._is_ours()
+        return False
+
+    def _is_ours(self) -> bool:
+        stat = self.fs.stat(self.root)
+        if stat is None or not stat.is_dir or self.is_lost():
             return False
+        if self.marker is None:
+            self.fs.stat(self.path(FOLDER))  # whether it exists or not: a folder that may not be searched raises
+            return True
+        marker = self.fs.read(self.path(self.marker)) if self.fs.stat(self.path(self.marker)) is not None else None
+        return marker is not None and self.store_id in (None, id_of(marker))
 
     def check_reachable(self) -> None:
         """Called before anything is written. An empty mount point and another disk at the same path look like a folder, too."""
-        if not self.reachable():
-            raise self._gone()
+        try:
+            if self._is_ours():
+                return
+        except OSError as error:
+            raise self._gone(error) from error
+        raise self._gone()
 
-    def _gone(self) -> Unavailable:
-        return Unavailable(
-            f"{self.root} is gone or has been replaced by another folder",
-            hint="make the folder available again; what waits is safe in the journal, and nothing was written there",
-        )
+    def _gone(self, error: OSError | None = None) -> Unavailable:
+        if error is not None and error.errno in OUT_OF_FILES:
+            return Unavailable(f"{self.root} cannot be opened: {error.strerror}", hint=FEWER_FILES)
+        hint = "make the folder available again; what waits is safe in the journal, and nothing was written there"
+        return Unavailable(f"{self.root} is gone or has been replaced by another folder", hint=hint)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -101,7 +105,7 @@ class StoreFiles:
             try:
                 stack.enter_context(self.fs.hold(self.root))
             except OSError as error:
-                raise self._gone() from error
+                raise self._gone(error) from error
             self.check_reachable()
             yield
 
@@ -491,12 +495,8 @@ class StoreFiles:
 
 
 def linked(path: str) -> BadFile:
-    return BadFile(
-        f"{path} is a link, and nothing is read or written through it",
-        hint="remove the link, or replace it by its target",
-        path=path,
-        line=None,
-    )
+    hint = "remove the link, or replace it by its target"
+    return BadFile(f"{path} is a link, and nothing is read or written through it", hint=hint, path=path, line=None)
 
 
 def _mode(old: Stat | None) -> int:

@@ -17,6 +17,7 @@ import pytest
 from tests.faults.witness import Witness
 from tests.home import Client, Home
 from tests.programs import need, run
+from tests.shell import Shell
 from tests.zygote import ForkedHome, Zygote
 
 CONFIG = "[autosave]\nidle_s = 0.05\n[limits]\nreserve_bytes = 65536\nsegment_bytes = 262144\n"
@@ -210,6 +211,38 @@ def test_no_descriptor_is_left(forked: ForkedHome) -> None:
     client.call("session/save")
     forked.stop()
     assert f'"id":"{list(witness.acked)[-1]}"' in (forked.path / "data" / "sessions" / "a.jsonl").read_text()
+
+
+def test_a_request_that_finds_no_descriptor_says_what_to_do(forked: ForkedHome) -> None:
+    """Neither is it a bug in the daemon, nor is the folder gone or the disk full."""
+    client = forked.client()
+    assert begun_session(client, "a").append(client)
+    assert forked.process is not None
+    before = resource.prlimit(forked.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(forked.process.pid, resource.RLIMIT_NOFILE, (1, before[1]))
+    wanted = [
+        ("session/search", {"query": "m.", "mode": "regex"}),
+        ("session/fork", {"sessionId": "a"}),
+        ("session/clear", {"sessionId": "a"}),
+        ("daemon/backup", {"path": str(forked.path / "copy")}),
+    ]
+    for method, params in wanted:
+        error = client.fails(method, **params)
+        assert "open" in error["message"] and "`ulimit -n`" in error["data"]["hint"], (method, error)
+    resource.prlimit(forked.process.pid, resource.RLIMIT_NOFILE, before)
+    for method, params in wanted:
+        client.call(method, **params)
+
+
+def test_the_limit_of_descriptors_is_raised(shell: Shell) -> None:
+    """What a shell allows is often less than our clients need."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    process = shell.start(
+        "serve", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard)), stderr=subprocess.DEVNULL
+    )
+    assert shell.pid() == process.pid
+    soft, _ = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    assert soft == (10_240 if hard == resource.RLIM_INFINITY else min(hard, 10_240))
 
 
 def cpu_s(pid: int) -> float:
