@@ -129,9 +129,9 @@ def reported(message: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def origin(session_id: str, parents: dict[str, str]) -> str:
-    """The session with which a family of forks began."""
-    while session_id in parents:
-        session_id = parents[session_id]
+    """The session with which a family of forks began. Where the id of a deleted one was used again, it may have no beginning."""
+    for _ in range(100):
+        session_id = parents.get(session_id, session_id)
     return session_id
 
 
