@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -85,6 +86,60 @@ def test_what_is_erased_is_blank(tmp_path: Path, keys: list[str], cuts: list[int
     for kind, found in kept.items():
         expected = [line.rstrip() if b"word of b" in line else b"" for of, line in lines if of == kind]
         assert [line.strip() for line in found] == [*expected, b""]
+
+
+@pytest.mark.parametrize("failing", ["pwrite", "fsync"])
+def test_an_erasure_that_failed_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """Nothing is seen twice: a response is known by its request only once."""
+    spool = Spool.made(str(tmp_path), b"{}")
+    eraser = Eraser(spool.path)
+    lines = [*_said("b", 2), *_said("a", 1)]
+    for kind, line in lines[:-1]:
+        spool.write(kind, line)
+    spool.write(AGENT, lines[-1][1][:10])
+
+    def full(*_: object) -> None:
+        raise OSError(errno.EIO, "it failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sessiond.acp.erasing.os.{failing}", full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="it failed"):
+                eraser.erase({"a"})
+    spool.write(AGENT, lines[-1][1][10:])
+    eraser.erase({"a"})
+    content = Path(spool.path).read_bytes()
+    os.close(spool.descriptor)
+    assert b"word of a" not in content
+    assert content.count(b"word of b") == 5
+
+
+def test_a_response_goes_that_comes_after_another_session_is_erased(tmp_path: Path) -> None:
+    """Its request is blank by then."""
+    spool = Spool.made(str(tmp_path), b"{}")
+    eraser = Eraser(spool.path)
+    *asked, answer = _said("a", 1)
+    for kind, line in asked:
+        spool.write(kind, line)
+    eraser.erase({"a"})
+    for kind, line in _said("b", 2):
+        spool.write(kind, line)
+    eraser.erase({"a", "b"})
+    spool.write(*answer)
+    eraser.erase({"a", "b"})
+    content = Path(spool.path).read_bytes()
+    os.close(spool.descriptor)
+    assert b"word of" not in content
+
+
+def test_a_message_goes_whatever_its_id_is(tmp_path: Path) -> None:
+    spool = Spool.made(str(tmp_path), b"{}")
+    odd = {"id": [1], "method": "session/prompt", "params": {"sessionId": "a", "prompt": "word of a"}}
+    spool.write(EDITOR, json.dumps(odd).encode() + b"\n")
+    Eraser(spool.path).erase({"a"})
+    content = Path(spool.path).read_bytes()
+    os.close(spool.descriptor)
+    assert b"word of a" not in content
 
 
 def _two(line: bytes, cuts: list[int], number: int) -> tuple[bytes, bytes]:

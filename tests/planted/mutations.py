@@ -5517,9 +5517,9 @@ MUTATIONS = [
     ),
     Planted(
         "responses of a session that was deleted for good are not erased",
-        "acp/erasing.py::Eraser._is_of",
-        "pending[identity(number)] = goes",
-        "pending[identity(number)] = False",
+        "acp/erasing.py::Eraser._take",
+        "pending[identity(request_id)] = goes",
+        "pending[identity(request_id)] = False",
         ("tests/acp/test_spool.py", "-k", "erased"),
     ),
     Planted(
@@ -6144,5 +6144,19 @@ MUTATIONS = [
         "error.errno in OUT_OF_FILES",
         "False",
         ("tests/faults/test_disks.py", "-k", "finds_no_descriptor"),
+    ),
+    Planted(
+        "an erasure that failed is forgotten",
+        "acp/erasing.py::Eraser.erase",
+        "for begin, length in self._owed:\n    os.pwrite(descriptor, b' ' * length, begin)",
+        "owed, self._owed = (self._owed, [])\nfor begin, length in owed:\n    os.pwrite(descriptor, b' ' * length, begin)",
+        ("tests/acp/test_spool.py", "-k", "made_up_for"),
+    ),
+    Planted(
+        "a response stays that comes after another session was erased",
+        "acp/erasing.py::Eraser.erase",
+        "self._asked = waiting",
+        "pass",
+        ("tests/acp/test_spool.py", "-k", "comes_after"),
     ),
 ]
