@@ -412,6 +412,7 @@ class Follower:
                 due = max(now + _GATHER_S, self._rested.pop(path, 0.0))
                 waiting = self._hinted.get(path)
                 if waiting is None or due < waiting.due:  # it may have failed, and waits for longer
+                    # A file that failed is tried before its time only in a new version.
                     only_told = told and (waiting is None or waiting.told or path in self._again)
                     self._hinted[path] = _Waiting(place, due, only_told)
         self._spawn(self._wake())
@@ -439,7 +440,7 @@ class Follower:
             try:
                 if await self._take(path, place, small=small, told=told):
                     self._passed(path, place)
-                elif path in self._again:
+                elif path in self._again and path not in self._behind:
                     self._hinted.setdefault(path, _Waiting(place, self._again[path], told=False))
             except Exception as error:  # the other files follow
                 self._warn(path, error)
@@ -456,8 +457,10 @@ class Follower:
                 del self._busy[path]
             await self._wake()
 
-    def _is_old_news(self, path: str, mark: str | None, *, told: bool) -> bool:
-        """Return whether the system `told` of nothing new: reading a database touches its log. `mark`: the file's version."""
+    def _note_version(self, path: str, mark: str | None, *, told: bool) -> bool:
+        """Note that a file is read in the version `mark`. Return whether the system `told` of nothing new: reading a database touches
+        its log.
+        """
         if told and mark is not None and mark == self._read_in.get(path):
             return True
         self._read_in[path] = mark
@@ -489,9 +492,11 @@ class Follower:
                         await self._work.wait()
 
     async def _take(self, path: str, place: Place, *, small: bool, told: bool) -> bool:
-        """Do what a file asks for that is new or has changed. Returns whether there was anything to do."""
+        """Do what a file asks for that is new or has changed. Returns whether something was done: a large file is left to the other
+        reader, and nothing is known of it yet.
+        """
         source, kind, size, is_link, mark = await FOLLOWING.run(_examined, path)
-        if self._is_old_news(path, mark, told=told):
+        if self._note_version(path, mark, told=told):
             return False
         if is_link:
             place.linked.add(path)
@@ -505,7 +510,8 @@ class Follower:
         elif not self._is_named(path) and not registry.may_be_known(os.path.basename(path)):
             pass
         elif small and size > _LARGE and not self._importing.goes_on(path):
-            self._behind = {path: place, **self._behind}
+            self._behind = {path: place, **self._behind}  # first: it was written just now
+            return False
         else:
             await self._bring(path, place)
         return True

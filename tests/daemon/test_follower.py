@@ -205,6 +205,19 @@ async def test_a_file_that_fails_is_told_although_others_come(user_home: Path, s
     await until(lambda: follower.status()[0].problem is None)
 
 
+async def test_what_is_left_to_the_other_reader_has_not_passed(
+    user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large file that failed stays failed until it was read."""
+    monkeypatch.setattr(follow, "_LARGE", 0)
+    folder = place(user_home, "large.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought == ["large.jsonl"])
+    (folder / "large.jsonl").write_text("{}{}")
+    [followed] = follower._places.values()
+    assert await follower._take(str(folder / "large.jsonl"), followed, small=True, told=False) is False
+
+
 async def test_a_file_that_keeps_failing_is_tried_less_often(
     user_home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +232,7 @@ async def test_a_file_that_keeps_failing_is_tried_less_often(
         [waiting] = follower._hinted.values()
         pause = waiting.due - asyncio.get_running_loop().time()
         assert (2900 < pause <= 3000) if times < 5 else (4900 < pause <= 5000)
+        assert follower.status()[0].problem is not None
         if times == 4:
             follower._again[str(folder / "bad.jsonl")] = 0.0  # the pause is over
         (folder / "bad.jsonl").write_text("x" * times)

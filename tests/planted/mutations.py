@@ -4095,7 +4095,7 @@ MUTATIONS = [
     ),
     Planted(
         "a database is read again because it was read",
-        "daemon/follow.py::Follower._is_old_news",
+        "daemon/follow.py::Follower._note_version",
         "if told and mark is not None and mark == self._read_in.get(path):",
         "if False:",
         ("tests/daemon/test_follower.py", "-k", "only_touched"),
@@ -4103,7 +4103,7 @@ MUTATIONS = [
     Planted(
         "a file that failed is not tried again once its log is touched",
         "daemon/follow.py::Follower._read",
-        "elif path in self._again:",
+        "elif path in self._again and path not in self._behind:",
         "elif False:",
         ("tests/daemon/test_follower.py", "-k", "failed_and_is_only_touched"),
     ),
@@ -6172,5 +6172,12 @@ MUTATIONS = [
         "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         ("tests/test_backup_sealed.py", "-k", "two_runs"),
+    ),
+    Planted(
+        "a large file that keeps failing looks well while it waits to be read",
+        "daemon/follow.py::Follower._take",
+        "self._behind = {path: place, **self._behind}\n    return False",
+        "self._behind = {path: place, **self._behind}",
+        ("tests/daemon/test_follower.py", "-k", "other_reader"),
     ),
 ]
