@@ -70,7 +70,8 @@ class DemoHub:
         """Returns when clients can connect. SessiondError with what PostgreSQL said if that fails."""
         if os.geteuid() == 0:
             self._give_away()
-        self.version = self._run("postgres", "--version").split()[-1]
+        # "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)": packagers add words at the end.
+        self.version = self._run("postgres", "--version").split()[2]
         data = f"{self.folder}/data"
         self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         settings = {

@@ -10,9 +10,9 @@ reads once:
 A follower that misses something by itself (a gap in the seqs, `session/resync`, `session/reloaded`) becomes stale and is opened
 again in the next step. So a lost connection is nothing special, and each change is given on once, in the order of its seqs.
 
-What was learned waits in `_ready` until somebody takes it. An interrupt may come between any two lines, also between the two
-that take a change and give it on. So it makes each follower go back to the seq of the last change that was taken (`_given`),
-and what was waiting is learned again.
+What was learned waits in `_ready` until somebody takes it. An interrupt may come between any two lines, even between the two that
+learn of a change and put it there. So after an interrupt each follower goes back to its last change in `_ready`, or else to the
+last one that was taken (`_given`), and learns what came after that once more.
 
 A connection that says nothing for a while is asked whether it is there: the daemon's machine may have gone without a word.
 """
@@ -108,8 +108,9 @@ class Changes(Iterator[Change]):
                     if self._over:
                         return None
                     raise
-            change = self._ready.popleft()
+            change = self._ready[0]
             self._given[change.session_id] = change.seq
+            self._ready.popleft()  # last: after an interrupt before this, the next `wait` gives the change
             return change
 
     def attend(self) -> None:

@@ -283,8 +283,8 @@ class Session:
             case StateSet():
                 self._set_state(change)
             case Cleared():
+                self._cut(0, self.position_after(change.seq))  # first, because it may raise Absent
                 self.summary = None
-                self._cut(0, self.position_after(change.seq))
             case Truncated():
                 self._cut(self.position_after(change.after_seq), self.position_after(change.seq))
         if not isinstance(change, (StateSet, Created)):

@@ -78,9 +78,11 @@ class Catalog:
         self.owners: Owners
         """Set by the code that puts the parts together."""
         self.ready = asyncio.Event()
-        """The index knows every session in every store. Cleared while it is checked: at start, and when it was lost."""
+        """Set while no check is under way: the index then knows every session in every store, unless a check has failed, after which
+        `index.incomplete` stays true. It is checked at start, and when it was lost.
+        """
         self.listed = asyncio.Event()
-        """Set when the index knows what lists show; that is read first."""
+        """Set while no check has still to find out what lists show; that is read first."""
         self._waiting: dict[str, UnindexedSession] = {}
         self._filling: set[str] = set()
         self._putting: dict[str, asyncio.Task[None]] = {}
@@ -339,8 +341,7 @@ class Catalog:
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
         try:
-            for wire_id in await self.index.sessions_beyond(list(self.owners.stores)):
-                self.index.remove(wire_id)  # its store was taken out of the configuration
+            await self._forget_taken_out()
             await self._stores.run(stores)
             # Another check may have begun since, because the index was lost again or a folder came back.
             self.index.incomplete = self._checks > 1
@@ -350,6 +351,14 @@ class Catalog:
             self._checks -= 1
             if not self._checks:
                 self.ready.set()
+
+    async def _forget_taken_out(self) -> None:
+        """Forget the sessions of stores that were taken out of the configuration. The others are checked, whatever happens here."""
+        try:
+            for wire_id in await self.index.sessions_beyond(list(self.owners.stores)):
+                self.index.remove(wire_id)
+        except Exception:
+            log.exception("sessions of stores that were taken out stay in lists until the next check")
 
     def _shown(self) -> None:
         self._unlisted -= 1

@@ -7,8 +7,11 @@ import sys
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from sessiond.client import Sessiond, connect
 from tests.client.scripted import Scripted
+from tests.zygote import ForkedHome
 
 _NOTHING = ("try:", "finally:")
 """Lines at which Python looks for no signal: they do nothing."""
@@ -67,3 +70,26 @@ def test_the_next_call_works_after_an_interrupt_at_any_line() -> None:
                     trouble[where] = error
     assert number > 20
     assert trouble == {}
+
+
+class _Interrupting(dict[str, int]):
+    """Interrupts whoever sets something, once."""
+
+    interrupted = False
+
+    def __setitem__(self, key: str, value: int) -> None:
+        if not self.interrupted:
+            self.interrupted = True
+            raise _Interrupt
+        super().__setitem__(key, value)
+
+
+def test_a_change_that_is_just_being_given_is_given_after_an_interrupt(forked: ForkedHome) -> None:
+    with connect(home=str(forked.path), start=False) as sessiond, (chat := sessiond.new()).changes() as changes:
+        changes._given = _Interrupting(changes._given)
+        wanted = chat.append("user", "words").seq
+        with pytest.raises(_Interrupt):
+            changes.wait(20)
+        change = changes.wait(20)
+        assert change is not None
+        assert change.seq == wanted

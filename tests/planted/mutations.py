@@ -5671,7 +5671,7 @@ MUTATIONS = [
     ),
     Planted(
         "sessions of a store that was taken out stay in lists",
-        "service/catalog.py::Catalog._check_all",
+        "service/catalog.py::Catalog._forget_taken_out",
         "self.index.remove(wire_id)",
         "pass",
         ("tests/test_held_store.py", "-k", "taken_out"),
@@ -6179,5 +6179,19 @@ MUTATIONS = [
         "self._behind = {path: place, **self._behind}\n    return False",
         "self._behind = {path: place, **self._behind}",
         ("tests/daemon/test_follower.py", "-k", "other_reader"),
+    ),
+    Planted(
+        "an interrupt takes a change with it that was learned before",
+        "client/feed.py::Changes.wait",
+        "self._given[change.session_id] = change.seq",
+        "self._ready.clear()\nself._given[change.session_id] = change.seq\nself._ready.append(change)",
+        ("tests/client/test_client_interrupts.py", "-k", "just_being_given"),
+    ),
+    Planted(
+        "stores are not checked where those that were taken out are not known",
+        "service/catalog.py::Catalog._forget_taken_out",
+        "log.exception('sessions of stores that were taken out stay in lists until the next check')",
+        "raise",
+        ("tests/service/test_catalog.py", "-k", "beyond_them"),
     ),
 ]

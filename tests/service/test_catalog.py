@@ -218,3 +218,23 @@ async def test_a_list_waits_for_an_index_that_is_lost_meanwhile(
     monkeypatch.setattr(service.index, "list", lost)
     assert [one["sessionId"] for one in (await service.list())["sessions"]] == ["a"]
     assert len(calls) == 2
+
+
+async def test_stores_are_checked_though_the_index_cannot_say_what_is_beyond_them(
+    service: Service, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists and searches would wait for the first check for as long as the daemon lives."""
+    catalog = service.catalog
+    await catalog.ready.wait()
+    await service.new(peer, session_id="a", messages=[user("words")])
+    await service.save()
+
+    async def fail(_: object) -> list[str]:
+        raise RuntimeError("the index is busy")
+
+    monkeypatch.setattr(catalog.index, "sessions_beyond", fail)
+    catalog.start(list(service.stores.values()))
+    async with asyncio.timeout(20):
+        await catalog.listed.wait()
+        await catalog.ready.wait()
+    assert not catalog.index.incomplete
