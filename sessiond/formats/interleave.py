@@ -2,9 +2,9 @@
 
 Rules of `weave`, for messages of the main file (seen) and of the sidecar (entries):
 
-1. A seen message matches the entry with the same id, or else the next entry with the same key (a digest of what the main
-   file shows). It takes that entry's id, seq and whatever was kept with it. Otherwise it counts as an edit of the entry
-   in the same place with the same `near`.
+1. A seen message matches the entry with the same id, or else with the same seq, or else, if it has no id of its own,
+   the first one left with the same key (a digest of what the main file shows). It takes that entry's id, seq and
+   whatever was kept with it. Otherwise it counts as an edit of the entry in the same place with the same `near`.
 2. A seen message that matches no entry is new: it keeps its own id, if any, and gets a seq above every known one.
 3. An entry that the main file must not hold stays.
 4. An entry that is not seen was removed by somebody, unless the main file is an old copy from a system that rewrites from
@@ -261,7 +261,7 @@ def _match_by_place(
 
 def _says_the_same(item: Seen, entry: SidecarEntry) -> bool:
     """Return whether `item` has the text of a message of ours that no other program is known to have. With another text it may
-    be that program's own message from the same second, and treating it as one loses nothing.
+    be that program's own message from the same second: it then counts as new, and ours is put back or goes into the trash.
     """
     return entry.copy is not None and Message.from_wire(entry.copy).text() == item.content
 

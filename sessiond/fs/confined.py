@@ -78,8 +78,10 @@ class Confinement:
 
     @contextlib.contextmanager
     def at(self, path: str) -> Iterator[tuple[str, int | None]]:
-        """(name, descriptor of the folder that it is relative to) for a system call; the path itself and None if links are
-        followed, or if there is no folder on the way. Linked.
+        """Yield (name, descriptor of the folder that it is relative to) for a system call. Linked.
+
+        In a folder below a confined root the name is the last part of the path, so the call meets no link on the way. For anything
+        else, even a file in the root itself, it is what `held` returns.
         """
         root = self._root(path)
         folders = [] if root is None else path[len(root) + 1 :].split("/")[:-1]

@@ -210,7 +210,7 @@ class FeedQueue:
         return self._live.unwritten > 0
 
     def asked_within(self, seconds: float) -> bool:
-        """Return whether a client began to wait for the live lane within the last `seconds`."""
+        """Return whether a query came within the last `seconds`, whether it had to wait or not."""
         return time.monotonic() - self._last_live_mark < seconds
 
     @property

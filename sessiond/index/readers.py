@@ -60,7 +60,7 @@ class Readers:
         self._lock = threading.Lock()
 
     async def run(self, job: Callable[[sqlite3.Connection], _T], ticket: Ticket) -> _T:
-        """The job's result. Raises what the job raises, sqlite3.Error, Unusable, and Cancelled when its time is over."""
+        """The job's result. Raises what the job raises, sqlite3.Error, IndexUnusable, and Cancelled when its time is over."""
         future = asyncio.get_running_loop().run_in_executor(self._pool, self._work, job, ticket)
         try:
             return await future
@@ -77,6 +77,7 @@ class Readers:
     def _work(self, job: Callable[[sqlite3.Connection], _T], ticket: Ticket) -> _T:
         if ticket.over():
             raise ticket.ended()
+        # SQLite goes on reading a file that was deleted or replaced. The error makes the writer begin a fresh one.
         if not self._writer.intact():
             raise schema.IndexUnusable("the file is gone")
         db = self._connection()
@@ -94,6 +95,8 @@ class Readers:
                 db.execute("ROLLBACK")
 
     def _connection(self) -> sqlite3.Connection:
+        # Read before the file is opened. The writer raises it after the new file is in place, so at worst a new file is held under
+        # the old number, and opened once more. An old file is never held under the new number.
         current = self._writer.generation
         held: tuple[int, sqlite3.Connection] | None = getattr(self._local, "held", None)
         if held is not None and held[0] == current:

@@ -59,7 +59,7 @@ class RegexSearch:
 
     async def search(self, request: SearchQuery) -> SearchPage:
         """One page. InvalidParams for a bad pattern (`data["position"]`, code points) and everything that `search_text`
-        refuses; Cancelled after `regex_s`; Unusable and sqlite3.Error if the index is damaged.
+        refuses; Cancelled after `regex_s`; IndexUnusable and sqlite3.Error if the index is damaged.
         """
         ticket = Ticket(self._limits.regex_s)
         limit = page_limit(request.limit, self._limits.default_list_page, self._limits.list_page)

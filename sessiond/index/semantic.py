@@ -118,7 +118,7 @@ class SemanticSearch:
 
     async def search(self, request: SearchQuery) -> SearchPage:
         """One page. InvalidParams as in `search_text`; Cancelled after `search_s`; Unavailable if the process fails;
-        Unusable and sqlite3.Error if the index is damaged.
+        IndexUnusable and sqlite3.Error if the index is damaged.
         """
         ticket = Ticket(self._limits.search_s)
         limit = page_limit(request.limit, self._limits.default_list_page, self._limits.list_page)

@@ -9,6 +9,10 @@ from pathlib import Path
 from sessiond.hub.port import NOTHING
 
 VERSION = 1
+"""Says only that `SCHEMA` was made. `prepare` adds what came later if it is missing, so that a ledger of any age gets it, and an
+older program can still open the file.
+"""
+# The order of columns counts, because ledger.py does not name them.
 SCHEMA = f"""
     CREATE TABLE operation (
         session TEXT NOT NULL, number INTEGER NOT NULL, replica TEXT NOT NULL, idx INTEGER NOT NULL, kind TEXT NOT NULL,

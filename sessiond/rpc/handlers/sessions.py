@@ -156,8 +156,9 @@ async def delete(call: Call, params: s.DeleteParams) -> Nothing:
 @method("session/restore", s.SessionParams, s.SessionResult, "alreadyExists", *_WRITE)
 async def restore(call: Call, params: s.SessionParams) -> s.SessionResult:
     """Take a session out of the trash."""
-    put_there = call.earlier("session/clear", "session/truncate", "session/delete")
-    return s.SessionResult(session=await call.service.restore(call.peer, params.session_id, after=put_there))
+    # They put sessions into the trash under other ids (`ID.was-SEQ`), so this session's queue does not wait for them.
+    trashing = call.earlier("session/clear", "session/truncate", "session/delete")
+    return s.SessionResult(session=await call.service.restore(call.peer, params.session_id, after=trashing))
 
 
 @method("session/save", s.SaveParams, s.SaveResult, *_WRITE)
