@@ -198,37 +198,3 @@ def test_from_a_home_to_a_home(shell: Shell, tmp_path: Path) -> None:
     done = shell("backup", file, "--decrypt", str(tmp_path / "again"), "--key-file", key)
     assert done.code == 1 and "damaged or cut short" in done.err
     assert not (tmp_path / "again").exists()
-
-
-@pytest.mark.parametrize("content", [b"", sealed.MAGIC + b"and what a killed run wrote"])
-def test_what_a_killed_run_left_is_used_again(source: Path, tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "backup"
-    left = tmp_path / "backup.part"
-    left.write_bytes(content)
-    left.chmod(0o644)
-    sealed.seal_folder(FS, str(source), str(path), KEY)
-    assert opened(path.read_bytes(), tmp_path) == tree(source)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not left.exists()
-
-
-def test_a_file_of_somebody_else_stays(source: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "backup.part"
-    mine.write_text("half of a film")
-    with pytest.raises(AlreadyExists, match=r"backup\.part"):
-        sealed.seal_folder(FS, str(source), str(tmp_path / "backup"), KEY)
-    assert mine.read_text() == "half of a film"
-
-
-def test_two_runs_to_one_path_are_not_mixed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, finish = str(tmp_path / "backup"), sealed._Sealer.finish
-
-    def while_another_begins(self: sealed._Sealer) -> None:
-        monkeypatch.setattr(sealed._Sealer, "finish", finish)
-        with pytest.raises(AlreadyExists):
-            sealed.seal_folder(FS, str(source), path, KEY)
-        finish(self)
-
-    monkeypatch.setattr(sealed._Sealer, "finish", while_another_begins)
-    sealed.seal_folder(FS, str(source), path, KEY)
-    assert opened(Path(path).read_bytes(), tmp_path) == tree(source)

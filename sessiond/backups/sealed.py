@@ -5,12 +5,11 @@
 
 The key of the file is derived from the key and the random bytes, so no two files share one. A piece's nonce is its number and
 whether it is the last. So a piece that is missing, repeated, moved, changed or cut off is noticed before anything is made of it.
-The header is authenticated with each piece. `cryptography` is imported within functions: a backup without a key does not need it.
+`cryptography` is imported here only: a backup without a key does not need it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
 import tarfile
@@ -37,7 +36,7 @@ def seal_folder(fs: FileSystem, folder: str, path: str, key: Key) -> int:
     """
     made = f"{path}.part"
     must_be_free(path)
-    descriptor = _opened_alone(made)
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with open(descriptor, "wb") as file:
             writer = _Sealer(file, key)
@@ -53,30 +52,6 @@ def seal_folder(fs: FileSystem, folder: str, path: str, key: Key) -> int:
             fs.remove(made)
     fs.sync_dir(os.path.dirname(path))
     return size
-
-
-def _opened_alone(made: str) -> int:
-    """Open the file for what is not complete yet. One that a killed run left is used again; a file of somebody else, or of a run
-    that goes on, is AlreadyExists. OSError.
-    """
-    taken = AlreadyExists(f"{made} already exists", hint="choose another name, or remove it", path=made)
-    descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise taken from None
-        except OSError:  # this disk has no such locks
-            pass
-        said = os.pread(descriptor, len(MAGIC), 0)
-        if not MAGIC.startswith(said) or not os.path.lexists(made):  # the run that had it has just ended
-            raise taken
-        os.ftruncate(descriptor, 0)
-        os.fchmod(descriptor, 0o600)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def must_be_free(path: str) -> None:

@@ -6160,20 +6160,6 @@ MUTATIONS = [
         ("tests/acp/test_spool.py", "-k", "comes_after"),
     ),
     Planted(
-        "an encrypted backup is written over a file of somebody else",
-        "backups/sealed.py::_opened_alone",
-        "if not MAGIC.startswith(said) or not os.path.lexists(made):",
-        "if False:",
-        ("tests/test_backup_sealed.py", "-k", "somebody_else"),
-    ),
-    Planted(
-        "two encrypted backups to one path are mixed",
-        "backups/sealed.py::_opened_alone",
-        "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
-        "pass",
-        ("tests/test_backup_sealed.py", "-k", "two_runs"),
-    ),
-    Planted(
         "a large file that keeps failing looks well while it waits to be read",
         "daemon/follow.py::Follower._take",
         "self._behind = {path: place, **self._behind}\n    return False",
