@@ -83,7 +83,7 @@ def decrypt(path: str, target: str, key_file: str) -> None:
 
 @contextmanager
 def _room(path: str) -> Iterator[None]:
-    """Say where there is no room, which the system leaves out when it is a write that fails."""
+    """Name `path` in the error for a full disk: the error of a failed write names no file."""
     try:
         yield
     except OSError as error:

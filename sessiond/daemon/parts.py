@@ -61,7 +61,7 @@ class DaemonParts:
         self._config = config
         self._clock = clock
         self.health = Health()
-        self.ownership = Ownership(fs, where.lock_file)
+        self._data_folder = Ownership(fs, where.lock_file)
         self._journal_folder: Ownership | None = None
         self._journal: JournalWriter | None = None
         self._mounts: Mounts | None = None
@@ -92,7 +92,7 @@ class DaemonParts:
             self._clock,
             config.limits,
             pending=recovery.pending,
-            ownership=self.ownership,
+            ownership=self._data_folder,
             on_back=self._store_is_back,
             on_watched=self._store_is_watched,
             on_event=self.health.store,
@@ -189,7 +189,7 @@ class DaemonParts:
 
     def is_displaced(self) -> bool:
         """Return whether the data folder was moved or replaced: what is at its path is not ours. Blocks."""
-        return self.ownership.is_lost()
+        return self._data_folder.is_lost()
 
     def lacks_journal(self) -> bool:
         """Return whether the journal was moved or removed, so that a crash would lose what only it has. Blocks."""

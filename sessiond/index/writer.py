@@ -436,7 +436,7 @@ class Writer:
         return self._wait(error)
 
     def _wait(self, error: Exception) -> bool:
-        """Wait until another try makes sense; False: there is no time for one. Clients that wait for what was fed, or for an
+        """Wait before another try. Return False if the writer is closing instead. Clients that wait for what was fed, or for an
         erasure, are released first.
         """
         if self.problem is None:
