@@ -58,7 +58,7 @@ def test_what_was_said_meanwhile_is_recorded(shell: Shell) -> None:
 
 
 def test_what_is_lost_at_the_end_is_told(shell: Shell) -> None:
-    """The agent has ended, and there is no room."""
+    """The agent ends while the disk is still full."""
     peer = begun(shell)
     peer.until(peer.prompt("before"))
     allow(peer, spools(shell)[0].stat().st_size + 10)

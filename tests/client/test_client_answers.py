@@ -474,7 +474,7 @@ def _stale(params: dict[str, Any]) -> Any:
     return Exception(
         {
             "code": -32602,
-            "message": "cursor: it is no longer valid",
+            "message": "cursor: it has expired",
             "data": {"kind": "invalidParams", "field": "cursor"},
         }
     )

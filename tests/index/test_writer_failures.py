@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -201,49 +201,42 @@ async def test_a_rollback_that_fails_leaves_nothing_stale(
     db.close()
 
 
+class FullDisk:
+    """A writer whose transaction is about to fail, and does when `go` is set."""
+
+    def __init__(self, path: Path) -> None:
+        self.writer = Writer(str(path), 16 * 1024 * 1024, lambda: None)
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.writer.open()
+        self.writer.submit(FeedStep("s", 1, self._write, bulk=True))
+        assert self.begun.wait(MINUTE)
+
+    def _write(self, _: Batch) -> None:
+        self.begun.set()
+        assert self.go.wait(MINUTE)
+        raise sqlite3.OperationalError(FULL)
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FullDisk]:
+    monkeypatch.setattr(module, "RETRY_S", MINUTE)
+    made = FullDisk(tmp_path / "index.db")
+    yield made
+    made.go.set()
+    made.writer.close()
+
+
 @pytest.mark.parametrize("lane", ["live", "bulk"])
-def test_who_waits_is_released_when_the_disk_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lane: str
-) -> None:
+def test_who_waits_is_released_when_the_disk_is_full(full: FullDisk, lane: str) -> None:
     """A search that came while the failing transaction was being written does not wait until there is room."""
-    monkeypatch.setattr(module, "RETRY_S", MINUTE)
-    writer = Writer(str(tmp_path / "index.db"), 16 * 1024 * 1024, lambda: None)
-    writer.open()
-    begun, go = threading.Event(), threading.Event()
-
-    def full(_: Batch) -> None:
-        begun.set()
-        assert go.wait(MINUTE)
-        raise sqlite3.OperationalError(FULL)
-
-    try:
-        writer.submit(FeedStep("s", 1, full, bulk=True))
-        assert begun.wait(MINUTE)
-        mark = writer.mark(bulk=lane == "bulk")
-        go.set()
-        mark.result(MINUTE / 2)
-        assert writer.problem == FULL
-    finally:
-        writer.close()
+    mark = full.writer.mark(bulk=lane == "bulk")
+    full.go.set()
+    mark.result(MINUTE / 2)
+    assert full.writer.problem == FULL
 
 
-def test_an_erasure_does_not_wait_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_erasure_does_not_wait_for_room(full: FullDisk) -> None:
     """It is answered: the files may still hold what was removed. The next one, when there is room, cleans them."""
-    monkeypatch.setattr(module, "RETRY_S", MINUTE)
-    writer = Writer(str(tmp_path / "index.db"), 16 * 1024 * 1024, lambda: None)
-    writer.open()
-    begun, go = threading.Event(), threading.Event()
-
-    def full(_: Batch) -> None:
-        begun.set()
-        assert go.wait(MINUTE)
-        raise sqlite3.OperationalError(FULL)
-
-    try:
-        writer.submit(FeedStep("s", 1, full, bulk=True))
-        assert begun.wait(MINUTE)
-        erased = writer.erase()
-        go.set()
-        assert erased.result(MINUTE / 2) is False
-    finally:
-        writer.close()
+    erased = full.writer.erase()
+    full.go.set()
+    assert erased.result(MINUTE / 2) is False

@@ -154,16 +154,22 @@ def test_the_hub_cannot_read_an_encrypted_store(machines: Machines, hub_server: 
     assert b"unmistakable".hex().encode() not in dump
 
 
+def _sealed(machines: Machines, folder: Path) -> tuple[Machine, str, Path]:
+    """A machine with an encrypted store, a session that is on the hub, and the key file."""
+    key = folder / "team.key"
+    key.write_text(new_key().line + "\n")
+    key.chmod(0o600)
+    [machine] = machines(1, f'key_file = "{key}"', sealed=True)
+    session = shared_session(machine)
+    machine.until_shared()
+    return machine, session, key
+
+
 def test_a_session_under_another_key_keeps_nobody_from_the_others(
     machines: Machines, hub_server: Server, tmp_path: Path
 ) -> None:
     """A new machine has the others, and its status names the one."""
-    key = tmp_path / "team.key"
-    key.write_text(new_key().line + "\n")
-    key.chmod(0o600)
-    [a] = machines(1, f'key_file = "{key}"', sealed=True)
-    session = shared_session(a)
-    a.until_shared()
+    a, session, key = _sealed(machines, tmp_path)
 
     other = new_key()
 
@@ -191,12 +197,7 @@ def test_a_session_under_another_key_keeps_nobody_from_the_others(
 
 def test_without_its_key_only_the_one_store_waits(machines: Machines, tmp_path: Path) -> None:
     """Local sessions work as ever, the status says which file is missing, and nothing needs to be restarted when it is back."""
-    key = tmp_path / "team.key"
-    key.write_text(new_key().line + "\n")
-    key.chmod(0o600)
-    [a] = machines(1, f'key_file = "{key}"', sealed=True)
-    session = shared_session(a)
-    a.until_shared()
+    a, session, key = _sealed(machines, tmp_path)
     a.kill()
     away = key.rename(tmp_path / "away.key")
     a.start()
