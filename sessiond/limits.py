@@ -187,6 +187,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """A native session file of at least this length gets a partial load: its end is read first, the whole file right after."""
     glanced_end_bytes: int = 2 * MIB
     """The length of that end."""
+    whole_session_bytes: int = 32 * MIB
+    """A session in a native file that takes more memory than this keeps only its newest messages there when nobody reads the others."""
     settle_s: float = 0.5
     """An outside edit is read once size and mtime have not changed for this long."""
     look_around_s: float = 2.0

@@ -116,6 +116,17 @@ class InParts(Protocol):
         """The messages among whole lines of such a file."""
 
 
+class Check(Protocol):
+    """Checks that a large main file is what was written, without keeping it."""
+
+    def take(self, part: bytes, before: int) -> list[str]:
+        """Return the ids of messages in the next `part` with a seq below `before`. ValueError for a line that we did not write."""
+
+    @property
+    def agrees(self) -> bool:
+        """True if the bytes taken are those that were written when the sidecar was."""
+
+
 class PartialLoad(msgspec.Struct, frozen=True):
     """Loading a large session from its sidecar and the end of its file, before the whole file is read."""
 
@@ -125,6 +136,8 @@ class PartialLoad(msgspec.Struct, frozen=True):
     """
     remember: Callable[[Sequence[Write], Session, int], Sequence[Write]]
     """(writes of a save, the session, least bytes of the main file) -> the writes, with what `load` needs in the sidecar."""
+    check: Callable[[bytes | None], Check]
+    """(the sidecar) -> a check of the main file."""
 
 
 class Abilities(msgspec.Struct, frozen=True):

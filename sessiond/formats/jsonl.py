@@ -15,7 +15,7 @@ from sessiond.formats.checksum import seal_on, sealed, unlike
 from sessiond.formats.header import head_of
 from sessiond.formats.jsonl_reader import JsonlReader, lines_of
 from sessiond.formats.names import local_id_of, name_of
-from sessiond.formats.partial_load import Passed, glance, remember
+from sessiond.formats.partial_load import Passed, PassingCheck, glance, remember
 from sessiond.formats.sidecar import (
     Appending,
     Sidecar,
@@ -300,4 +300,6 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     return [] if before.get(path) == new else [Write(path, new, "replace")]
 
 
-abilities = Abilities(says_all=True, partial_load=PartialLoad(glance, remember), header=head_of, in_parts=JsonlInParts)
+abilities = Abilities(
+    says_all=True, partial_load=PartialLoad(glance, remember, PassingCheck), header=head_of, in_parts=JsonlInParts
+)

@@ -1,7 +1,8 @@
 """A large native session as seen from its sidecar and the end of its file, before anyone has read the whole file. Pure.
 
 The sidecar of a save carries a brief: everything a response needs besides the last messages. A partial load is provisional:
-whoever uses it must have the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md).
+whoever uses it must have the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md). If that is too
+large to be kept, `PassingCheck` reads it a part at a time.
 """
 
 from __future__ import annotations
@@ -142,6 +143,42 @@ def glance(local_id: str, side: bytes | None, size: int, end: bytes, pending_fro
         session.add_message(message)
     session.seq = max(session.seq, known.seq)
     return Decoded(session=session, problems=[], through=known.through)
+
+
+class _Line(msgspec.Struct, gc=False):
+    id: str = ""
+    seq: int = 0
+    role: str = ""
+
+
+class PassingCheck:
+    """Checks the file of a partial load without keeping it. `side`: the sidecar that the load has used. Give `take` all bytes of
+    the file in order.
+    """
+
+    def __init__(self, side: bytes | None) -> None:
+        known, _ = decode_sidecar("", side)
+        self._sum = known.append.after if known and known.append else None
+        self._crc = 0
+        self._rest: list[bytes] = []
+        self._decode = msgspec.json.Decoder(_Line).decode
+
+    def take(self, part: bytes, before: int) -> list[str]:
+        """Return the ids of messages in `part` with a seq below `before`. ValueError for a line that we did not write."""
+        self._crc = zlib.crc32(part, self._crc)
+        whole, newline, rest = part.rpartition(b"\n")
+        if not newline:
+            self._rest.append(part)
+            return []
+        whole = b"".join([*self._rest, whole])
+        self._rest = [rest] if rest else []
+        lines = [self._decode(line) for line in whole.split(b"\n") if line]
+        return [line.id for line in lines if line.role and line.seq < before]
+
+    @property
+    def agrees(self) -> bool:
+        """True if the bytes are those that were written when the sidecar was."""
+        return self._crc == self._sum and not self._rest
 
 
 def _brief_of(side: Sidecar | None) -> Brief | None:

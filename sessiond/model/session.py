@@ -7,7 +7,8 @@ Theory of operation
 -------------------
 messages  In the order of their seqs; `_by_id` has the position of each. A message is frozen: another version of it is another object
           in its place, so a page that somebody holds stays as it was.
-absent    After a partial load (docs/decisions/0017) the oldest messages are missing, and only their number is known. Whatever needs
+absent    The oldest messages are missing. After a partial load (docs/decisions/0017) only their number is known, and their file is
+          still to be checked; after `shorten` (docs/decisions/0079) their ids are known as well, and the file was. Whatever needs
           one of them raises Absent before it has changed anything; the owner has the whole file read and asks again.
 streams   The text of a streamed message is kept in pieces and joined when somebody reads it. To join it with each piece would cost
           the square of its length.
@@ -19,9 +20,10 @@ What must never happen: two messages have the same id; a seq goes down.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -79,6 +81,29 @@ class Absent(Exception):
         self.message_ids = message_ids
 
 
+class AbsentIds:
+    """The ids of absent messages, eight bytes for each. About once in 10^13 it has one that none of them has: then a file is read
+    for nothing.
+    """
+
+    __slots__ = ("_hashes",)
+
+    def __init__(self, message_ids: Iterable[str], more: AbsentIds | None = None) -> None:
+        """`more`: those of messages that were absent before. Takes as long as sorting them: call it on a thread."""
+        hashes = set(map(hash, message_ids))
+        if more is not None:
+            hashes.update(more._hashes)
+        self._hashes: array[int] = array("q", sorted(hashes))
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, message_id: str) -> bool:
+        sought = hash(message_id)
+        position = bisect_left(self._hashes, sought)
+        return position < len(self._hashes) and self._hashes[position] == sought
+
+
 class _Stream:
     """The growing text of one streamed message, joined only when it is read."""
 
@@ -99,8 +124,8 @@ class _Stream:
 class Session:
     """`local_id` is the id within its store. All fields are read-only, except for the writer.
 
-    `absent`: how many of the oldest messages are not in memory (yet). Calls that need one of them raise Absent and change
-    nothing. Only `Stored.read(whole=False)` returns such a session; `complete` ends that.
+    `absent`: how many of the oldest messages are not in memory. Calls that need one of them raise Absent and change nothing.
+    `Stored.read(whole=False)` returns such a session, and `shorten` makes one; `complete` ends that.
     """
 
     def __init__(self, local_id: str, created_at: str, *, absent: int = 0) -> None:
@@ -127,6 +152,10 @@ class Session:
         self._by_id: dict[str, int] = {}
         self._surely_new: set[str] = set()
         """Ids that absent messages certainly do not have."""
+        self._absent_ids: AbsentIds | None = None
+        """None while they are unknown."""
+        self._oldest_used = 0
+        """Position of the oldest message that was read since `begin_to_rest`."""
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
         self._open: dict[str, None] = {}
@@ -147,6 +176,11 @@ class Session:
     def weight(self) -> int:
         """About how many bytes it holds in memory."""
         return self._chars + _MESSAGE_BYTES * len(self._messages)
+
+    @property
+    def is_checked(self) -> bool:
+        """True if all of its file was read in this life, whether its messages are still in memory or not."""
+        return not self.absent or self._absent_ids is not None
 
     @property
     def is_blank(self) -> bool:
@@ -181,14 +215,20 @@ class Session:
 
     def _place(self, message_id: str) -> int | None:
         position = self._by_id.get(message_id)
-        if position is None and self.absent and message_id not in self._surely_new:
+        if position is None and self.absent and not self._lacks(message_id):
             raise Absent(message_id)
         return position
+
+    def _lacks(self, message_id: str) -> bool:
+        """Return whether certainly no absent message has this id."""
+        if self._absent_ids is not None and message_id not in self._absent_ids:
+            return True
+        return message_id in self._surely_new
 
     def seek(self, message_ids: Iterable[str]) -> None:
         """Raise Absent, with all of them, if for some it is not known whether the session has them."""
         if self.absent:
-            unknown = [one for one in message_ids if one not in self._by_id and one not in self._surely_new]
+            unknown = [one for one in message_ids if one not in self._by_id and not self._lacks(one)]
             if unknown:
                 raise Absent(*unknown)
 
@@ -218,10 +258,15 @@ class Session:
         start, stop = max(start, 0), len(self) if stop is None else min(stop, len(self))
         if start < min(self.absent, stop):
             raise Absent
+        if start < stop:
+            self._oldest_used = min(self._oldest_used, start)
         start, stop = max(start - self.absent, 0), max(stop - self.absent, 0)
+        self._join_streams()
+        return self._messages[start:stop]
+
+    def _join_streams(self) -> None:
         for message_id in self._streams:
             self._current(self._by_id[message_id])
-        return self._messages[start:stop]
 
     def position_after(self, seq: int) -> int:
         """Position of the first message whose seq is greater than `seq`."""
@@ -346,14 +391,16 @@ class Session:
 
     def snapshot(self) -> Session:
         """A copy that later changes do not affect, for a thread that writes a file. Copies a list, but not the messages."""
+        self._join_streams()
         twin = self._without_messages()
-        twin._messages = self.messages(self.absent)[:]
+        twin._messages = self._messages[:]
         twin._chars = self._chars
         twin._seqs = self._seqs[:]
         twin._by_id = dict(self._by_id)
         twin._streams = {message_id: stream.copy() for message_id, stream in self._streams.items()}
         twin._open = dict(self._open)
         twin._surely_new = set(self._surely_new)
+        twin._absent_ids = self._absent_ids
         return twin
 
     def after(self, changes: Iterable[Change]) -> Session:
@@ -381,12 +428,15 @@ class Session:
     def at_hand(self) -> Session:
         """A copy that has only the messages in memory."""
         twin = self.snapshot()
-        twin.absent = 0
+        twin.absent, twin._absent_ids = 0, None
         return twin
 
     def agrees(self, whole: Session) -> bool:
-        """Return whether `whole` equals this one, as far as this is in memory."""
+        """Return whether `whole` equals this one, as far as this is in memory, and the ids of what is not."""
         if whole.absent or len(whole) != len(self):
+            return False
+        ids = self._absent_ids
+        if ids is not None and not all(message.id in ids for message in whole._messages[: self.absent]):
             return False
         mine, others = self._without_messages(), whole._without_messages()
         mine.absent = 0
@@ -400,8 +450,61 @@ class Session:
         """
         self._messages, self._seqs, self._by_id = whole._messages, whole._seqs, whole._by_id
         self._streams, self._open, self._chars, self._log = whole._streams, whole._open, whole._chars, whole._log
-        self.absent = 0
+        self.absent, self._absent_ids = 0, None
         self._surely_new.clear()
+        self._oldest_used = 0
+
+    def begin_to_rest(self) -> int:
+        """Note from now on which messages are used; returns the position of the oldest one that was used since the last call."""
+        used, self._oldest_used = self._oldest_used, len(self)
+        return used
+
+    def dispensable(self, most: int) -> int:
+        """Return how many of the oldest messages in memory can go so that the rest weighs at most `most`, if possible.
+
+        The last one remains, and so do those that are being streamed and what came after them.
+        """
+        weight, kept = 0, 0
+        for message in reversed(self._messages):
+            weight += weight_of(message)
+            if kept and weight > most:
+                break
+            kept += 1
+        return min([len(self._messages) - kept, *(self._by_id[message_id] for message_id in self._open)])
+
+    @property
+    def first_seq(self) -> int:
+        """The seq of the oldest message in memory."""
+        return self._seqs[0]
+
+    def note_checked(self, ids: AbsentIds) -> None:
+        """The whole file was read and is what a partial load took it for. `ids`: of the absent messages."""
+        self._absent_ids = ids
+        self._surely_new.clear()
+
+    def ids_of_oldest(self, count: int) -> Callable[[], AbsentIds]:
+        """Return what a thread calls before `shorten(count, ...)`: it gives the ids of all messages that are absent then."""
+        assert self.is_checked
+        messages, before = self._messages[:count], self._absent_ids
+        return lambda: AbsentIds((message.id for message in messages), before)
+
+    def shorten(self, count: int, ids: AbsentIds) -> list[Message]:
+        """Let go of the oldest `count` messages in memory, which the files have, and return them: freeing them takes a while.
+
+        `ids`: of all messages that are absent then.
+        """
+        gone, self._messages, self._seqs = self._messages[:count], self._messages[count:], self._seqs[count:]
+        self._by_id = {message.id: position for position, message in enumerate(self._messages)}
+        self._streams = {
+            message_id: stream for message_id, stream in self._streams.items() if message_id in self._by_id
+        }
+        self._chars = sum(map(_chars, self._messages))
+        self.absent, self._absent_ids = self.absent + len(gone), ids
+        self._surely_new.clear()
+        least = self._seqs[0] if self._seqs else self.seq + 1
+        while self._log and self._log[0].seq < least:
+            self._log.popleft()
+        return gone
 
     def _without_messages(self) -> Session:
         twin = Session(self.local_id, self.created_at, absent=self.absent)
@@ -501,6 +604,11 @@ class Session:
         if isinstance(change, Appended) and change.messages[0]["seq"] <= seq:
             return Appended(seq=change.seq, at=change.at, messages=[m for m in change.messages if m["seq"] > seq])
         return change
+
+
+def weight_of(message: Message) -> int:
+    """Return about how many bytes a message takes in memory."""
+    return _chars(message) + _MESSAGE_BYTES
 
 
 def _chars(message: Message) -> int:

@@ -41,6 +41,10 @@ class Actor(ABC):
         """The session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
 
     @abstractmethod
+    async def _check(self) -> bool:
+        """Have all of a large file checked without keeping it. False if that cannot be, or was done before."""
+
+    @abstractmethod
     async def _complete(self) -> None:
         """Have all messages in memory."""
 
@@ -71,6 +75,11 @@ class Actor(ABC):
     @property
     def busy(self) -> bool:
         return self._runner is not None or self._users > 0 or self.files.locked() or self.gathering
+
+    @property
+    def is_used(self) -> bool:
+        """Somebody keeps it across an await, and may rely on what it has in memory."""
+        return self._users > 0
 
     @property
     def _goes_on_at_once(self) -> bool:
@@ -182,8 +191,8 @@ class Actor(ABC):
             if job.whole and session.absent:
                 raise Absent
             result = look(session)
-        except Absent:
-            await self._complete_for(job)
+        except Absent as absent:
+            await self._find_for(job, whole=not absent.message_ids)
             return
         except Exception as error:  # raised for the caller
             job.failed(error)
@@ -191,11 +200,12 @@ class Actor(ABC):
             job.done(result)
         self._queue.popleft()
 
-    async def _complete_for(self, job: Job) -> None:
-        """`job`, which is first in the queue, needs all messages."""
+    async def _find_for(self, job: Job, *, whole: bool) -> None:
+        """`job`, which is first in the queue, needs all messages, or (`whole` False) to know whether an id is among them."""
         try:
             async with self.files:
-                await self._complete()
+                if whole or not await self._check():
+                    await self._complete()
         except Exception as error:
             if not job.answer.cancelled():
                 job.failed(told(error, self.wire_id))

@@ -43,7 +43,7 @@ from sessiond.limits import STORE_PATIENCE_S
 from sessiond.misfits import Misfits
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
-from sessiond.model.session import Session, SessionInfo
+from sessiond.model.session import Session, SessionInfo, weight_of
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.schema.daemon import IndexStatus
 from sessiond.service.checks import Checks
@@ -159,6 +159,10 @@ class Catalog:
             soonest = min(self._growing[message_id] for one in later.values() for message_id in one.messages)
             self._timer = asyncio.get_running_loop().call_at(max(soonest, now + _FEED_DELAY_S), self._feed_some)
 
+    def waits_for(self, one: OpenSession) -> bool:
+        """Return whether messages of the session are still to be passed on."""
+        return one.wire_id in self._waiting or one.wire_id in self._putting
+
     def _note_growing(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if message.status == "streaming":
@@ -266,6 +270,7 @@ class Catalog:
             if wire_id not in self._filling:
                 return  # it was replaced or deleted meanwhile, and the index has the newer state
             self.index.add_part(wire_id, part)
+            self.released += sum(map(weight_of, part))
             await self.index.room()
         if wire_id in self._filling:
             known = info if self.owners.peek(wire_id) is None else msgspec.structs.replace(info, fingerprint=None)

@@ -15,7 +15,7 @@ import msgspec
 from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.fs import FOLLOWING
 from sessiond.importers.record import Ending, Event, InfoUpdate, MessageRecord, SessionStart, SkippedLine, digest_of
-from sessiond.model.session import Session
+from sessiond.model.session import Absent, Session
 from sessiond.model.values import WireObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.grown_session import Grown
@@ -121,8 +121,9 @@ async def _give(place: ImportTarget, kept: KeptSource, said: _Said, mark: str | 
     end = GrownEnd(place, kept.start, held, kept.last, kept.fields)
     end.info = said.known
     try:
-        fresh = [record.message["id"] for record in said.messages if record.message["id"] not in kept.last]
-        if await one.look(lambda session: any(session.message(one) is not None for one in fresh), whole=True):
+        ids = [str(record.message["id"]) for record in said.messages]
+        here = await one.look(lambda session: {one for one in ids if session.message(one) is not None})
+        if here - kept.last.keys():
             return None
         for record in said.messages:
             going_on = end.take(record.message, record.digest, 0)
@@ -142,7 +143,7 @@ async def continued(place: ImportTarget, start: SessionStart, file: ImportFile) 
     one = place.open_sessions.of(place.store, start.suggested_id)
     held = PinnedSession(place.open_sessions, one, stays=True)
     try:
-        await one.look(lambda _: None, whole=True)
+        await one.look(lambda _: None)
     except (SessionNotFound, BadFile) as error:  # somebody deleted it here, or damaged it
         held.let_go()
         file.whole &= isinstance(error, SessionNotFound)
@@ -205,8 +206,11 @@ class Continuing(GrownEnd):
     def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         key = digest_of(wire["id"])
         is_new = key not in self._before.messages and key not in self.said
-        if is_new and self._held.session.message(wire["id"]) is not None:
-            raise AlreadyExists(f"{wire['id']} is in the session {self._held.one.wire_id!r} already")
+        try:
+            if is_new and self._held.session.message(wire["id"]) is not None:
+                raise AlreadyExists(f"{wire['id']} is in the session {self._held.one.wire_id!r} already")
+        except Absent:
+            return self._take_known(wire, digest, weight)
         return super().take(wire, digest, weight)
 
     async def finish(self, mark: str | None) -> SessionInfo | None:

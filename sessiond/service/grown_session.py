@@ -17,7 +17,7 @@ from sessiond.importers.record import SessionStart, digest_of
 from sessiond.importers.source_file import mapped
 from sessiond.model.changes import Appended, Change, Truncated
 from sessiond.model.message import Message
-from sessiond.model.session import Session
+from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json, WireObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.imported_session import (
@@ -75,14 +75,16 @@ class Grown(ImportedSession):
         self._revised = False
 
     def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
-        key = digest_of(wire["id"])
-        known = key in self.said
+        message_id = wire["id"]
+        known = digest_of(message_id) in self.said
+        try:
+            ours = None if known else self._held.session.message(message_id)
+        except Absent:
+            return self._take_known(wire, digest, weight)
         super().take(wire, digest, weight)
         if known:
             return None
-        message_id = wire["id"]
         before = self._before.of(message_id)
-        ours = self._held.session.message(message_id)
         if ours is None and self._followed and self._known.lost(message_id):
             return None  # a person removed it here
         self._order.append(message_id)
@@ -98,6 +100,12 @@ class Grown(ImportedSession):
             self._take_later(wire, self._said(ours))
         return None
 
+    async def _take_known(self, wire: WireObject, digest: bytes, weight: int) -> None:
+        await self._held.one.look(lambda session: session.message(wire["id"]))
+        going_on = self.take(wire, digest, weight)
+        if going_on is not None:
+            await going_on
+
     def _take_later(self, wire: WireObject, ours: WireObject) -> None:
         plain = unmarked(ours)
         match compare(wire, plain):
@@ -112,7 +120,12 @@ class Grown(ImportedSession):
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         try:
-            if self._must_revise(self._held.session):
+            try:
+                must_revise = self._must_revise(self._held.session)
+            except Absent:
+                await self._held.one.look(lambda _: None, whole=True)
+                must_revise = self._must_revise(self._held.session)
+            if must_revise:
                 await self.announce()
                 await self._revise()
             await self._append()

@@ -145,6 +145,9 @@ class OpenSession(SessionFiles):
         self.session = session
         return session
 
+    async def _check(self) -> bool:
+        return await self.stored.check(self.there)
+
     async def _complete(self) -> None:
         session = self.there
         if session.absent:
@@ -348,8 +351,9 @@ class OpenSession(SessionFiles):
         """Find out whether the session has the absent messages that a plan asked for."""
         absent = next(job.error for job in taken if isinstance(job.error, Absent))
         async with self.files:
-            if not absent.message_ids or not await self.stored.lacks(session, absent.message_ids):
-                await self._complete()
+            if absent.message_ids and (await self.stored.lacks(session, absent.message_ids) or await self._check()):
+                return
+            await self._complete()
 
     def _divide(self, taken: list[Job], error: TooLarge) -> None:
         """Too large for one record, though each may be small enough: try again with half of them."""

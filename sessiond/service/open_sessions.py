@@ -1,8 +1,19 @@
 """All open sessions: created when a request names one, informed of what happens in their store, released when nothing needs
 them. Implements `open_session.Neighbours`.
 
+Theory of operation
+-------------------
 There is never more than one `OpenSession` for an id. It is found or created in a single turn of the loop, and the caller
 that gets it puts a job into its queue in that same turn, or keeps it by `in_use`.
+
+used      Each use moves `last_used` forward. One timer for each session looks again after its patience: an empty session is
+          forgotten, one that is saved and that nobody has open is released, all others get another look.
+spare     If those that nobody has open take too much memory together, the ones used longest ago are released a moment after
+          their last use (`Eviction`).
+shortened A large one keeps its newest messages, whether a client has it open or not (`Shortening`).
+partial   One that was loaded partially is checked a moment later, whether a client needs the rest or not.
+
+What must never happen: an owner leaves the registry while a job runs, while it is in use, or while the file is behind.
 """
 
 from __future__ import annotations
@@ -21,14 +32,15 @@ from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnly, SessiondError, SessionNotFound
 from sessiond.limits import LEAVING_AT_A_TIME, STORE_PATIENCE_S, Limits
 from sessiond.model.changes import Change
-from sessiond.model.session import Session
+from sessiond.model.message import Message
+from sessiond.model.session import Session, weight_of
 from sessiond.model.values import join_wire_id, split_wire_id, timestamp
 from sessiond.schema.types import SessionInfo
 from sessiond.service import presentation
 from sessiond.service.activities import Activities
 from sessiond.service.autosave import AutoSave
 from sessiond.service.catalog import Catalog
-from sessiond.service.eviction import Eviction
+from sessiond.service.eviction import Eviction, Shortening
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.service.open_session import OpenSession
 from sessiond.service.removals import Removals
@@ -86,6 +98,7 @@ class OpenSessions:
         self._open: set[OpenSession] = set()
         """Sessions that a client has open."""
         self._unattended = Eviction()
+        self.shortening = Shortening(limits.whole_session_bytes, self.spawn, catalog.waits_for, self._shortened)
         self._numbers: dict[str, tuple[str, int]] = {}
         """Store -> the second in which an id was last made for it, and how many were made in that second."""
         self._tasks: set[asyncio.Task[object]] = set()
@@ -208,6 +221,7 @@ class OpenSessions:
         else:
             self.dirty.discard(one)
         self._note_weight(one)  # it was read, or read again, or its rest was
+        self.shortening.note(one)
 
     def replaced(self, one: OpenSession) -> None:
         self.note_dirty(one)
@@ -219,9 +233,10 @@ class OpenSessions:
 
     def saved(self, one: OpenSession, saved: SavedSession) -> None:
         del saved
+        self.catalog.saved(one)
         if not one.dirty:
             self.dirty.discard(one)
-        self.catalog.saved(one)
+            self.shortening.saved(one)
 
     def gone(self, one: OpenSession) -> None:
         self.dirty.discard(one)
@@ -245,9 +260,14 @@ class OpenSessions:
             if not mine:
                 del self._of_peer[peer.id]
 
-    def drop(self, old: Session) -> None:
+    def drop(self, old: Session | list[Message]) -> None:
         if len(old) > LIGHT_MESSAGES:
             asyncio.get_running_loop().run_in_executor(None, [old].clear)
+
+    def _shortened(self, one: OpenSession, gone: list[Message]) -> None:
+        self.released += sum(map(weight_of, gone))
+        self.drop(gone)
+        self._note_weight(one)
 
     def _complete_soon(self, one: OpenSession) -> None:
         """Read the rest of the session, and check what was shown of it, whether a client needs it or not."""
@@ -405,6 +425,7 @@ class OpenSessions:
     def _touch(self, one: OpenSession) -> None:
         """It is being used: check again later whether it can be released."""
         one.last_used = self._clock.monotonic()
+        self.shortening.note(one)
         if one not in self._open:
             self._note_weight(one)
         if one not in self._timers:
@@ -466,6 +487,7 @@ class OpenSessions:
         timer = self._timers.pop(one, None)
         if timer is not None:
             timer.cancel()
+        self.shortening.forget(one)
         if one.session is not None:
             self.released += one.session.weight
             self.drop(one.session)
@@ -497,6 +519,7 @@ class OpenSessions:
     async def close(self) -> None:
         """Save everything. What cannot be saved remains in the journal."""
         self.autosave.stop()
+        self.shortening.close()
         self.activities.close()
         for timer in (*self._timers.values(), *self._later, *([self._sparing] if self._sparing else [])):
             timer.cancel()

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 from sessiond.errors import SessionNotFound, Unavailable
-from sessiond.model.session import Session
+from sessiond.model.session import Absent, Session
 from sessiond.service.actor import Actor
 from sessiond.service.jobs import Job
 from sessiond.shield import shielded
@@ -91,14 +91,16 @@ class SessionFiles(Actor):
                     return cast("SavedSession | None", await self._put(Job(save=True)).outcome())
                 except OutsideChange:
                     await self.stored.changed()  # this waits until the file no longer changes
-                await self.alone(self.merge)
+                    await self.alone(self.merge)
+                except Absent:  # its file must be written whole
+                    await self.look(lambda _: None, whole=True)
         raise self._written_all_the_time()
 
     async def _begin_save(self, job: Job, session: Session) -> None:
         """Takes the lane in its turn. Meanwhile the queue continues, except for jobs that need the lane too."""
-        if self.dirty and session.absent:  # nothing is written before everything there is read
+        if self.dirty and not session.is_checked:  # nothing is written before everything there is read
             self._queue.appendleft(job)
-            await self._complete_for(job)
+            await self._find_for(job, whole=False)
             return
         job.begun = True
         place = self.files.ask()
@@ -175,12 +177,14 @@ class SessionFiles(Actor):
             self._looking = False
 
     async def read_rest(self) -> None:
-        """Have all messages in memory, while changes continue. SessiondError."""
+        """Have all of a partial load checked, while changes continue, and in memory if it is not too large. SessiondError."""
         session = self.session
         if session is None or not session.absent:
             return
         with self.in_use():
             async with self.files:
+                if await shielded(self.stored.check(session)):
+                    return
                 complete = await shielded(self.stored.read_rest(session))
 
             async def put() -> None:

@@ -33,6 +33,7 @@ class KnownSession:
         """A push was refused because the hub has more than the ledger."""
         self._told: list[Change] = []
         self.fetched = False
+        self.shortens = False
 
     @property
     def provisional(self) -> int:
@@ -74,6 +75,9 @@ class KnownSession:
     def told(self) -> list[Change]:
         told, self._told = self._told, []
         return told
+
+    async def check(self, session: Session) -> bool:
+        return False
 
     async def agree(self) -> None:
         await self._link.reach()

@@ -1,16 +1,19 @@
-"""Examines the files of large sessions in part: reads their end before the whole, and searches them for ids.
+"""Examines the files of large sessions in part: reads their end before the whole, searches them for ids, and checks them without
+keeping them.
 
 docs/decisions/0017-a-large-session-is-glanced-at-first.md
+docs/decisions/0079-a-large-session-is-shortened.md
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import MIB, Limits
+from sessiond.model.session import AbsentIds
 from sessiond.store.corruption import apart
 from sessiond.store.files import FilesSnapshot, Print, StoreFiles
 
@@ -41,6 +44,28 @@ def glance_at(
         return None
     decoded = partial.load(local_id, snapshot.files.get(side), snapshot.prints[main][1], end, pending_from)
     return None if decoded is None else (snapshot, decoded)
+
+
+def check(files: StoreFiles, local_id: str, expected: Mapping[str, Print], before: int) -> AbsentIds | None:
+    """The ids of all messages with a seq below `before`, if the files are the `expected` versions and a sound main file. Blocks."""
+    partial, main = files.format.abilities.partial_load, files.format.main_path(local_id)
+    if partial is None or files.prints(local_id) != expected:
+        return None
+    passing = partial.check(files.read_side(local_id).get(sidecar_path(local_id)))
+    path, offset, size = files.path(main), 0, expected[main][1]
+
+    def ids() -> Iterator[str]:
+        nonlocal offset
+        while part := files.fs.read(path, offset, min(_CHUNK_BYTES, size - offset)):
+            offset += len(part)
+            yield from passing.take(part, before)
+
+    try:
+        found = AbsentIds(ids())
+    except ValueError:
+        return None
+    same = passing.agrees and offset == size and files.prints(local_id) == expected
+    return found if same else None
 
 
 def lacks(files: StoreFiles, main: str, expected: Print | None, message_ids: Sequence[str]) -> bool:

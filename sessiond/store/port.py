@@ -169,6 +169,9 @@ class Stored(Protocol):
     def size(self) -> int:
         """Size of the main file when it was last seen, in bytes; 0 if it does not exist."""
 
+    shortens: bool
+    """It can be saved while its oldest messages are absent, once all of it was checked."""
+
     @property
     def fingerprint(self) -> str | None:
         """Identifies the present files with all commits; None while they are behind."""
@@ -224,6 +227,11 @@ class Stored(Protocol):
     async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
         """Check that no absent message has one of these ids, and note that in `session`. False if it is not certain."""
 
+    async def check(self, session: Session) -> bool:
+        """Read the file of a partial load to its end without keeping it, while commits go on: `session.is_checked` then. False
+        if the rest must be read, as for all but the largest files.
+        """
+
     async def read_rest(self, session: Session) -> Complete:
         """Read and decode the files of a session with absent messages, while commits go on. BadFile."""
 
@@ -256,7 +264,9 @@ class Stored(Protocol):
         """
 
     async def save(self, session: Session) -> SavedSession | None:
-        """Bring the file up to date. None if there was nothing to do. OutsideChange: merge, then try again."""
+        """Bring the file up to date. None if there was nothing to do. OutsideChange: merge, then try again. Absent: all of the
+        session must be in memory.
+        """
 
     def save_even_blank(self) -> None:
         """Let the next `save` write the session even if it is empty, so that the journal need not be kept for it."""
@@ -352,6 +362,7 @@ class OfThisMachine:
     """
 
     fetched = False
+    shortens = False
     # Not properties: each append looks at them several times.
     gathers = False
     gathered: Extended | None = None
@@ -368,6 +379,9 @@ class OfThisMachine:
 
     async def agree(self) -> None:
         pass
+
+    async def check(self, session: Session) -> bool:
+        return False
 
     async def gather(self, change: Extended) -> None:
         raise AssertionError("the journal takes every change at once")

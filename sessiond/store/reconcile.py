@@ -354,11 +354,14 @@ class Merging:
         unseen = snapshot.prints == known.prints
         pending: list[Change] = await self._run(replay, decoded, known.pending)
         sound = decoded.unlike is None and not (decoded.problems or decoded.renumbered or decoded.incomplete)
-        if unseen and sound and len(pending) == len(known.pending) and await self._run(old.agrees, decoded.session):
+        # A file that was only touched, or written again as it was, is the one that was checked, as its sum says.
+        same = (unseen or old.is_checked) and sound and len(pending) == len(known.pending)
+        if same and await self._run(old.agrees, decoded.session):
             old.complete(decoded.session)
-            known.problems = decoded.problems
+            known.prints, known.problems = snapshot.prints, decoded.problems
             return old
-        log.warning("store %s: the whole of %s differs from its partial load", self._around.name, known.local_id)
+        if not old.is_checked:
+            log.warning("store %s: the whole of %s differs from its partial load", self._around.name, known.local_id)
         if unseen and decoded.unlike is not None:
             await self._look_into(decoded, decoded.unlike, snapshot)
         else:

@@ -25,12 +25,12 @@ from sessiond.fs import DiskFailed
 from sessiond.journal.writer import OnDurable
 from sessiond.limits import KIB
 from sessiond.model.changes import Appended, Change, encode_changes
-from sessiond.model.session import Session
+from sessiond.model.session import Absent, Session
 from sessiond.store.context import StoreContext
 from sessiond.store.create import left_beside, make
 from sessiond.store.file_state import FileState
 from sessiond.store.files import UNSEEN, FilesSnapshot, Print
-from sessiond.store.partial_load import lacks
+from sessiond.store.partial_load import check, lacks
 from sessiond.store.port import Complete, FileWarning, OfThisMachine, OutsideChange, SavedSession
 from sessiond.store.reconcile import Merging, Rest
 from sessiond.store.trash import copy_name
@@ -66,6 +66,7 @@ class StoredSession(OfThisMachine):
         self._failed = failed
         self._worked = worked
         self._partial = around.format.abilities.partial_load
+        self.shortens = self._partial is not None
         self._largest = around.limits.message_bytes - _ROOM_FOR_AN_ANSWER
 
     # What is known
@@ -112,10 +113,24 @@ class StoredSession(OfThisMachine):
             return await self._merging.read(whole=whole)
 
     async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
+        if session.is_checked:
+            return False  # it knows the ids: its file has at least one of these
         expected = self._known.prints.get(self._main)
         if not await self._around.run(lacks, self._around.files, self._main, expected, message_ids):
             return False
         session.note_new(message_ids)
+        return True
+
+    async def check(self, session: Session) -> bool:
+        expected, absent = dict(self._known.prints), session.absent
+        if session.is_checked or self.size < self._around.limits.whole_session_bytes:
+            return False
+        with self._around.reading(self.local_id):
+            args = self._around.files, self.local_id, expected, session.first_seq
+            ids = await self._around.run(check, *args)
+        if ids is None or len(ids) != absent or session.absent != absent or self._known.prints != expected:
+            return False
+        session.note_checked(ids)
         return True
 
     async def read_rest(self, session: Session) -> Complete:
@@ -222,6 +237,8 @@ class StoredSession(OfThisMachine):
     async def save(self, session: Session) -> SavedSession | None:
         known = self._known
         self._around.check_reachable()
+        if session.absent and (known.twice or known.rewrite):
+            raise Absent
         if known.twice and not self._behind:
             await self._look_into_trash(session)
         if not known.dirty or (session.is_blank and not known.prints and not known.rewrite):

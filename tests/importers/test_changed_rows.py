@@ -28,12 +28,13 @@ from sessiond.importers.record import (
     Unknown,
     open_source,
 )
+from sessiond.limits import Limits
 from sessiond.service.grown_session import Grown
 from sessiond.service.sources import Sources
 from tests.fakes.peer import FakePeer
 from tests.importers.opencode_tables import SCHEMA
 from tests.importers.test_reads_on import same
-from tests.service.test_intake import Served
+from tests.service.test_intake import SHORTENED, Served
 from tests.suite.explore import SEED, seeds
 
 NEW = """
@@ -158,8 +159,10 @@ def tool(tmp_path: Path) -> Iterator[Tool]:
 class Following:
     """A service that follows one database. `whole`: it always reads all of it."""
 
-    def __init__(self, home: Path, tool: str = "opencode", *, whole: bool = False) -> None:
-        self.served = Served(home, str(home.parent / f"{home.name}.db"))
+    def __init__(
+        self, home: Path, tool: str = "opencode", *, whole: bool = False, limits: Limits | None = None
+    ) -> None:
+        self.served = Served(home, str(home.parent / f"{home.name}.db"), limits)
         self._tool = tool
         self._whole = whole
 
@@ -721,7 +724,7 @@ async def test_random_lives_of_sessions_that_are_read_on(
     monkeypatch.setattr(changed_rows, "_AT_REST_S", 0.0)
     monkeypatch.setattr(changed_rows, "_LEISURE", 0)
     tool = Talking(tmp_path / "source" / "opencode.db", chance, new=new)
-    following = await Following(tmp_path / "following").start()
+    following = await Following(tmp_path / "following", limits=chance.choice((None, SHORTENED))).start()
     whole = await Following(tmp_path / "whole", whole=True).start()
     read_on, deleted = 0, list[str]()
     for _ in range(60):
@@ -730,6 +733,7 @@ async def test_random_lives_of_sessions_that_are_read_on(
         for path in await following.sources.compare(1.0):
             told |= {*await following.bring(Path(path))}
         assert told == {*await whole.bring(tool.path)}
+        await following.served.shorten()
         read_on += any(one.last is not None for one in following.kept.rows[str(tool.path)].ends.values())
         await _people(chance, deleted, following, whole)
     await same(following, whole)  # type: ignore[arg-type]

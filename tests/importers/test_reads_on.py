@@ -26,13 +26,14 @@ from sessiond.importers.kept_output import FOLDER
 from sessiond.importers.reader import ImportReader
 from sessiond.importers.reading import Counter, SourceReading
 from sessiond.importers.record import Event, MessageRecord, SessionStart
+from sessiond.limits import Limits
 from sessiond.service import kept_sources
 from sessiond.service.kept_sources import KeptSource, KeptSources
 from tests.fakes.peer import FakePeer
 from tests.importers.collected import corpus
 from tests.importers.test_agents_of_today import claude, qwen
 from tests.service.test_follow_equals_import import grow, shown
-from tests.service.test_intake import Served
+from tests.service.test_intake import SHORTENED, Served
 from tests.suite.explore import EVERYTHING, SEED, seeds
 
 RECORDS = 100_000 if EVERYTHING else 100
@@ -42,8 +43,8 @@ STEPS = 40
 class Following:
     """A service that follows one file. `whole`: how often it was read from its beginning, `on`: how often from where it was."""
 
-    def __init__(self, home: Path, tool: str, *, goes_on: bool = True) -> None:
-        self.served = Served(home, str(home.parent / f"{home.name}.db"))
+    def __init__(self, home: Path, tool: str, *, goes_on: bool = True, limits: Limits | None = None) -> None:
+        self.served = Served(home, str(home.parent / f"{home.name}.db"), limits)
         self.whole = self.on = 0
         self._tool = tool
         self._goes_on = goes_on
@@ -559,7 +560,7 @@ class Life:
         self.source = folder / "source" / name
         self.source.parent.mkdir(parents=True)
         tool = writer.name  # type: ignore[attr-defined]
-        self.one = Following(folder / "one", tool)
+        self.one = Following(folder / "one", tool, limits=self.chance.choice((None, SHORTENED)))
         self.other = Following(folder / "other", tool, goes_on=False)
         self._time = itertools.count(1_795_000_000)
 
@@ -640,7 +641,10 @@ class Life:
                 self.write()
             if self.chance.random() < 0.8:
                 await self.both(lambda following: following.bring(self.source))
-                await same(self.one, self.other)
+                if self.chance.random() < 0.6:
+                    await self.one.served.shorten()
+                if self.chance.random() < 0.4:  # it reads all messages
+                    await same(self.one, self.other)
         await self.both(lambda following: following.bring(self.source))
         await same(self.one, self.other)
         assert await self.one.digests() == await self.other.digests()

@@ -1,5 +1,5 @@
-"""A partially loaded session answers like one that was read completely: two daemons, one of which never loads partially, get
-the same requests.
+"""A session of which only the newest messages are in memory answers like one that is there completely: three daemons get the
+same requests. The first loads partially, the second lets go of old messages as often as it can, and the third does neither.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ STEPS = 90
 
 
 class Daemon:
-    """The core on a disk of its own. `restart`: as after `stop`, or after a kill."""
+    """The core on a disk of its own. `restart`: as after `stop`, or after a kill. `whole`: limit of what a session holds."""
 
-    def __init__(self, glanced_from: int) -> None:
+    def __init__(self, glanced_from: int, whole: int = NEVER) -> None:
         self.limits = Limits(
             settle_s=0.0, glanced_file_bytes=glanced_from, glanced_end_bytes=900, default_page_messages=5, page_messages=40,
-            retained_changes=8,
+            retained_changes=8, whole_session_bytes=whole,
         )  # fmt: skip
         self.house = House(CrashFS(), "/home", limits=self.limits)
         self.ids = itertools.count()
@@ -57,6 +57,13 @@ class Daemon:
             await self.service.close()
             await self.house.store.close()
         await self.start()
+
+    async def shorten(self) -> None:
+        """As if nobody had read old messages for a while."""
+        one = self.service.open_sessions.peek("a")
+        for _ in range(2):
+            if one is not None:
+                await self.service.open_sessions.shortening.look(one)
 
     async def ask(self, method: str, **params: Any) -> Any:
         """The answer, or what went wrong."""
@@ -170,11 +177,11 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_both_answer_the_same(seed: int) -> None:
+async def test_all_answer_the_same(seed: int) -> None:
     """Requests of every kind, restarts and kills between them: every answer and every error is the same, and what is told is too."""
     rng = random.Random(seed)
-    glancing, reading = Daemon(1), Daemon(NEVER)
-    daemons = (glancing, reading)
+    glancing, shortening, reading = Daemon(1), Daemon(rng.choice((1, NEVER)), 8_000), Daemon(NEVER)
+    daemons = (glancing, shortening, reading)
     made = [f"x{n}" for n in range(30)]
     first = [{"id": one, "role": "user", "content": "word "} for one in made]
     for daemon in daemons:
@@ -189,13 +196,17 @@ async def test_both_answer_the_same(seed: int) -> None:
         if params.get("since") is not None and method == "open" and None in (one["changes"] for one in answers):
             for one in answers:  # "read again" may be said whenever that is simpler
                 one["changes"] = None
-        assert answers[0] == answers[1], f"step {step}: {method} {params}"
+        assert answers[0] == answers[1] == answers[2], f"step {step}: {method} {params}"
         if method == "delete":
             for daemon in daemons:
                 await daemon.ask("restore", peer=None, session_id="a")
         await rounds()
         told = [daemon.peer.take() for daemon in daemons]
-        assert told[0] == told[1], f"step {step}: {method} {params}"
+        assert told[0] == told[1] == told[2], f"step {step}: {method} {params}"
+        if rng.random() < 0.4:
+            for daemon in daemons:
+                await daemon.ask("save", session_id="a")
+                await daemon.shorten()
         if rng.random() < 0.15:
             killed = rng.random() < 0.5
             for daemon in daemons:
@@ -203,7 +214,7 @@ async def test_both_answer_the_same(seed: int) -> None:
         for daemon in daemons:
             daemon.house.clock.advance(0.25)
     last = [await daemon.ask("export", session_id="a", format="jsonl") for daemon in daemons]
-    assert last[0] == last[1]
+    assert last[0] == last[1] == last[2]
     assert reading.glances == 0
     for daemon in daemons:
         await daemon.service.close()
@@ -288,9 +299,12 @@ async def test_the_rest_comes_by_itself() -> None:
     await daemon.house.store.close()
 
 
-async def test_damage_is_told_to_whoever_has_it_open() -> None:
-    """A flipped bit in a message that was not shown: `session/reloaded` comes by itself, and the next `session/open` has the warning."""
-    daemon = Daemon(1)
+@pytest.mark.parametrize("whole", [1, NEVER])
+async def test_damage_is_told_to_whoever_has_it_open(whole: int) -> None:
+    """A flipped bit in a message that was not shown: `session/reloaded` comes by itself, and the next `session/open` has the warning.
+    So it is with a file that is too large to be kept (`whole`).
+    """
+    daemon = Daemon(1, whole)
     await daemon.start()
     await daemon.ask(
         "new", peer=None, session_id="a", messages=[{"role": "user", "content": f"word {n}"} for n in range(99)]
@@ -339,3 +353,161 @@ async def test_who_gives_up_while_an_id_is_looked_for_is_answered() -> None:
     assert (await daemon.service.append(None, "a", sent))["seq"] == 100
     await daemon.service.close()
     await store.close()
+
+
+async def shortened(most: int = 8_000, glanced_from: int = NEVER) -> Daemon:
+    """One whose session `a` has 99 messages, of which it holds a few."""
+    daemon = Daemon(glanced_from, most)
+    await daemon.start()
+    sent = [{"id": f"x{n}", "role": "user", "content": f"word {n}"} for n in range(99)]
+    await daemon.ask("new", peer=None, session_id="a", messages=sent)
+    await daemon.ask("open", peer=daemon.peer, session_id="a", last=2)
+    await daemon.ask("save", session_id="a")
+    await daemon.shorten()
+    return daemon
+
+
+def held(daemon: Daemon) -> Session:
+    one = daemon.service.open_sessions.peek("a")
+    assert one is not None
+    return one.there
+
+
+async def test_a_large_session_keeps_its_newest_messages() -> None:
+    """It is appended to, read at its end and saved without the others, and they come back when somebody needs them."""
+    daemon = await shortened()
+    assert held(daemon).absent > 90
+    read: Any = daemon.house.store._files.read
+    daemon.house.store._files.read = None  # type: ignore[assignment]
+    for n in range(20):
+        sent = [{"id": f"new{n}", "role": "user", "content": f"word new{n}"}]
+        assert (await daemon.ask("append", peer=None, session_id="a", messages=sent))["seq"] == 100 + n
+        assert (await daemon.ask("append", peer=None, session_id="a", messages=sent))["messages"][0]["seq"] == 100 + n
+        assert len((await daemon.ask("read", session_id="a", last=2))["messages"]) == 2
+        await daemon.ask("save", session_id="a")
+        await daemon.shorten()
+    assert held(daemon).absent > 110 and len(held(daemon)) == 119
+    assert daemon.house.file("a").count(b'"word ') == 119
+    daemon.house.store._files.read = read
+    for known in ("x3", "new4"):
+        again = [{"id": known, "role": "user", "content": f"word {known.removeprefix('x')}"}]
+        told = await daemon.ask("append", peer=None, session_id="a", messages=again)
+        assert told["messages"] == [{"id": known, "seq": 4 if known == "x3" else 104}]
+    assert held(daemon).absent == 0
+    await daemon.service.close()
+    await daemon.house.store.close()
+
+
+async def test_a_large_file_is_checked_without_being_kept() -> None:
+    """After a partial load: what an append has to know of the absent messages is known, and so it is after the next one."""
+    daemon = await shortened(glanced_from=1)
+    await daemon.restart(killed=False)
+    await daemon.ask("open", peer=daemon.peer, session_id="a", last=2)
+    assert held(daemon).absent and not held(daemon).is_checked
+    (timer,) = daemon.service.open_sessions._later
+    at_once(timer)
+    await asyncio.gather(*daemon.service.open_sessions._tasks)
+    assert held(daemon).absent > 80 and held(daemon).is_checked
+    daemon.house.store._files.read = None  # type: ignore[assignment]
+    sent = [{"id": f"new{n}", "role": "user", "content": "word"} for n in range(9)]
+    assert (await daemon.ask("append", peer=None, session_id="a", messages=sent))["seq"] == 108
+    await daemon.ask("save", session_id="a")
+    assert not daemon.service.open_sessions.is_dirty("a")
+    await daemon.service.close()
+    await daemon.house.store.close()
+
+
+async def test_messages_that_somebody_reads_stay() -> None:
+    """A client that goes back through a long conversation has its file read once, not for each page."""
+    daemon = await shortened()
+    assert len((await daemon.ask("read", session_id="a", before=60, limit=5))["messages"]) == 5
+    for before in (55, 50, 45):
+        one = daemon.service.open_sessions.at("a")
+        await daemon.service.open_sessions.shortening.look(one)
+        assert held(daemon).absent == 0
+        await daemon.ask("read", session_id="a", before=before, limit=5)
+    await daemon.shorten()
+    assert held(daemon).absent > 90
+    await daemon.service.close()
+    await daemon.house.store.close()
+
+
+@pytest.mark.parametrize("edit", ["touched", "edited", "cut", "removed"])
+async def test_a_shortened_session_whose_file_is_written_outside(edit: str) -> None:
+    """A file that says the same is no change; another one is taken in, and the acknowledged end is in the session or in the trash."""
+    daemon = await shortened()
+    path, content = daemon.house.store.file_path("a"), daemon.house.file("a")
+    lines = content.splitlines(keepends=True)
+    if edit == "removed":
+        daemon.house.fs.remove(path)
+    else:
+        new = {
+            "touched": lines,
+            "edited": [*lines[:9], lines[9].replace(b"word", b"sword"), *lines[10:]],
+            "cut": lines[:50],
+        }
+        daemon.house.clock.advance(5)
+        daemon.house.fs.remove(path)
+        daemon.house.fs.create(path, b"".join(new[edit]))
+    daemon.peer.take()
+    await daemon.service.open_sessions.look_outside(daemon.house.store, "a")
+    told = [method for method, _ in daemon.peer.got]
+    if edit == "removed":
+        assert told == ["session/deleted"]
+    else:
+        assert told == ([] if edit == "touched" else ["session/reloaded"])
+        words = [one.content for one in held(daemon).messages()]
+        assert words.count("sword 8") == (edit == "edited")
+        assert len(words) == (49 if edit == "cut" else 99)
+    if edit in ("cut", "removed"):
+        trash = (await daemon.ask("list", filter={"deleted": True}))["sessions"]
+        assert [one["messageCount"] for one in trash] and trash[0]["messageCount"] >= 1
+    await daemon.service.close()
+    await daemon.house.store.close()
+
+
+async def test_a_shortened_session_whose_sidecar_is_lost_is_read_before_it_is_written_again() -> None:
+    daemon = await shortened()
+    one = daemon.service.open_sessions.at("a")
+    await daemon.ask("append", peer=None, session_id="a", messages=[{"role": "user", "content": "word"}])
+    one.stored.save_even_blank()  # the next save writes all of it
+    assert held(daemon).absent
+    await daemon.ask("save", session_id="a")
+    assert not held(daemon).absent and daemon.house.file("a").count(b'"word') == 100
+    await daemon.service.close()
+    await daemon.house.store.close()
+
+
+async def test_nothing_is_let_go_while_somebody_relies_on_it() -> None:
+    """Not while it is in use, while its file is behind, while the index waits for it, or while a reply streams in."""
+    daemon = await shortened(2**20)
+    every = daemon.service.open_sessions
+    every.shortening._most = 8_000
+    one, session = every.at("a"), held(daemon)
+    with one.in_use():
+        await daemon.shorten()
+        assert not session.absent
+    await daemon.ask(
+        "append", peer=None, session_id="a", messages=[{"id": "s", "role": "a", "content": "", "status": "streaming"}]
+    )
+    await daemon.shorten()
+    assert not session.absent
+    await daemon.ask("save", session_id="a")
+    await daemon.shorten()
+    assert session.absent  # what came before the stream
+    await daemon.ask(
+        "append", peer=None, session_id="a", messages=[{"role": "user", "content": "z" * 900} for _ in range(20)]
+    )
+    await daemon.ask("save", session_id="a")
+    await daemon.shorten()
+    assert session.message("s") is not None
+    await daemon.ask("finish", peer=None, session_id="a", message_id="s")
+    await daemon.ask("save", session_id="a")
+    every.catalog._waiting["a"] = None  # type: ignore[assignment]
+    await daemon.shorten()
+    assert session.message("s") is not None
+    del every.catalog._waiting["a"]
+    await daemon.shorten()
+    assert len(session) - session.absent == 1
+    await daemon.service.close()
+    await daemon.house.store.close()

@@ -32,19 +32,28 @@ from tests.store.conftest import House
 S = "11111111-2222-3333-4444-55555555555"
 
 
+SHORTENED = Limits(settle_s=0.0, glanced_file_bytes=1, glanced_end_bytes=900, whole_session_bytes=4000)
+"""Large sessions keep only a few messages in memory."""
+
+
 class Served:
     """A service on a real folder; `restart` is one after a clean end, with the index kept."""
 
-    def __init__(self, path: Path, ledger: str | None = None) -> None:
+    def __init__(self, path: Path, ledger: str | None = None, limits: Limits | None = None) -> None:
         self._ledger = ledger
-        self.house = House(RealFileSystem(), str(path))
+        self._limits = limits or Limits()
+        self.house = House(RealFileSystem(), str(path), limits=limits)
         self.index = FakeIndex()
         self.service: Service
 
     async def start(self) -> Served:
         store = (await self.house.open()).store
         self.service = WireService(
-            stores={"default": store}, index=self.index, clock=ManualClock(), limits=Limits(), ledger_path=self._ledger
+            stores={"default": store},
+            index=self.index,
+            clock=ManualClock(),
+            limits=self._limits,
+            ledger_path=self._ledger,
         )
         await self.service.start()
         await self.service.catalog.ready.wait()
@@ -53,6 +62,14 @@ class Served:
     async def restart(self) -> None:
         await self.close()
         await self.start()
+
+    async def shorten(self) -> None:
+        """Let go of old messages of all sessions, as if nobody had read them for a while."""
+        every = self.service.open_sessions
+        for one in list(every._all.values()):
+            await one.save()
+            for _ in range(2):
+                await every.shortening.look(one)
 
     async def close(self) -> None:
         await self.service.close()
