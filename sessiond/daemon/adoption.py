@@ -57,9 +57,13 @@ class Adoption:
         return folder, fmt
 
     async def _adopt(self, folder: str, name: str | None, fmt: str) -> FolderStore:
+        known = self._mounts.stores.get(name or "")
+        if known is not None and known.path == folder and known.problem is not None:
+            await self._mounts.accept(known.name)
+            return known
         store = StoreConfig(name or self._free_name(folder, fmt), folder, fmt)
         self._config = await off_loop(configuration.with_store, self._fs, self._where, self._config, store)
-        mounted = await self._mounts.mount(store.name, store.path, store.format)
+        mounted = await self._mounts.mount(store.name, store.path, store.format, accepted=True)
         self._mounts.started(store.name)
         return mounted
 

@@ -103,9 +103,11 @@ def weave(
     if side is not None and standing == "before":
         entries = sorted([*entries, *side.cut], key=lambda entry: entry.seq)
     matched = _match(seen, entries, standing, rewrites_whole=rewrites_whole)
+    placed = _in_gaps(seen) if standing == "alone" else seen
+    seen, filled = placed, any(now is not before for now, before in zip(placed, seen, strict=True))
     known = [*(item.seq or 0 for item in seen), *(entry.seq for entry in entries)]
     highest = max([floor, side.seq if side else 0, *known])
-    woven = Woven([], highest, 0, renumbered=False, put_back=False, standing=standing)
+    woven = Woven([], highest, 0, renumbered=filled, put_back=False, standing=standing)
     used = _take_seen(woven, seen, matched, entries, fallback_time, rewrites_whole=rewrites_whole)
     shown = any(entry.key is not None for entry in entries)
     puts_back = puts_back or rewrites_whole
@@ -129,6 +131,19 @@ def weave(
     woven.messages.sort(key=lambda message: message.seq)
     woven.through = side.was.seq if standing == "before" and side and side.was else through_of(side, main)
     return woven
+
+
+def _in_gaps(seen: Sequence[Seen]) -> list[Seen]:
+    """Give messages without a seq one between those around them, if it is free: the file was copied or renamed, and they had
+    such seqs beside it.
+    """
+    said = {item.seq for item in seen if item.seq is not None}
+    last, end, placed = 0, max(said, default=0), list[Seen]()
+    for item in seen:
+        free = item.seq is None and last + 1 < end and last + 1 not in said
+        last = last + 1 if free else max(last, item.seq or 0)
+        placed.append(msgspec.structs.replace(item, seq=last) if free else item)
+    return placed
 
 
 def _take_seen(

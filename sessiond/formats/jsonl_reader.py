@@ -1,7 +1,8 @@
 """Reads the native format: lines in, a session out. It skips whatever it cannot understand and goes on.
 
 A message's place is its seq. A line without one, which another program wrote, comes after all others, and the sidecar remembers
-the seq that it is given. So does a line whose seq belongs to another message: git joined what two machines had written. What
+the seq that it is given. Without a sidecar (a copy of the file, a clone, another name) it had a seq between those around it, and
+gets one of these again if they are free. So does a line whose seq belongs to another message: git joined what two machines had written. What
 follows it in the file was written on the same machine after it, so it keeps that order, and does not take its own seq either,
 unless that is higher than what the lines before it were given: then the daemon wrote it later.
 """
@@ -66,6 +67,8 @@ class Unnumbered(msgspec.Struct):
     """Whether the line has a time."""
     own: int = 0
     """The seq in the line, where that may count."""
+    behind: int = 0
+    """The seq of the message before it, if that has one in the file."""
 
 
 class _NewerFormat(Exception):
@@ -86,6 +89,8 @@ class JsonlReader:
         self._displaced: dict[str, Unnumbered] = {}
         """Messages from the first line on whose seq was taken."""
         self._held: set[int] = set()
+        self._newest = 0
+        """The seq of the last message that began."""
         self._conflict = False
         self._understood = 0
         self._dated = False
@@ -195,6 +200,7 @@ class JsonlReader:
         self._seqs[seq] = message_id
         self._held.add(seq)
         if known is None:
+            self._newest = seq
             self.touch(time)
 
     def _displace(self, value: dict[str, Any], message_id: str, seq: int) -> None:
@@ -226,7 +232,7 @@ class JsonlReader:
             status=usable_status(value.get("status")),
             rest=usable_rest(value),
         )
-        self.unnumbered.append(Unnumbered(message, key, time is not None))
+        self.unnumbered.append(Unnumbered(message, key, time is not None, behind=self._newest))
         self.touch(message.timestamp)
 
     def touch(self, time: str) -> None:
@@ -262,7 +268,8 @@ class JsonlReader:
         """`saved`: seq up to which, according to the sidecar, the file holds every change."""
         used = side.seq if side else 0
         highest = max(self.session.seq, floor, used, *self._seqs, 0)
-        numbered, new = self._number({entry.id: entry for entry in side.entries} if side else {}, highest)
+        had = {entry.id: entry for entry in side.entries} if side else {}
+        numbered, new = self._number(had, highest, alone=side is None)
         for message in sorted([*self.messages.values(), *numbered], key=lambda message: message.seq):
             self.session.add_message(message)
         self.session.seq = max(self.session.seq, used)
@@ -277,12 +284,15 @@ class JsonlReader:
             renumbered=new,
         )
 
-    def _number(self, had: dict[str, SidecarEntry], highest: int) -> tuple[list[Message], bool]:
-        """Give lines that another program wrote an id and a seq: those they had before, or new ones above all others."""
+    def _number(self, had: dict[str, SidecarEntry], highest: int, *, alone: bool) -> tuple[list[Message], bool]:
+        """Give lines that another program wrote an id and a seq: those they had before, or new ones above all others.
+
+        `alone`: without a sidecar. What is behind one of our lines then comes next after it, as long as there is room.
+        """
         used = set(self.messages)
         found: list[Message] = []
         nth: Counter[str] = Counter()
-        new, last = False, 0
+        new, last, filled, end = False, 0, False, max(self._seqs, default=0)
         for one in self.unnumbered:
             message_id = one.message.id
             while not message_id or message_id in used:
@@ -292,6 +302,9 @@ class JsonlReader:
             entry = had.get(message_id)
             if entry is not None:
                 seq = entry.seq
+            elif alone and not one.own and (after := max(one.behind, last) + 1) < end and after not in self._held:
+                seq, filled = after, True
+                self._held.add(seq)
             elif one.own > last and not new and one.own not in self._seqs:
                 seq = one.own
                 self._held.add(seq)
@@ -301,7 +314,7 @@ class JsonlReader:
             time = entry.beside.get("timestamp") if entry and not one.timed else None
             changed = {"id": message_id, "seq": seq}
             found.append(msgspec.structs.replace(one.message, timestamp=time or one.message.timestamp, **changed))
-        return found, new
+        return found, new or filled
 
 
 def _time(key: str, value: Any) -> str:

@@ -74,8 +74,10 @@ class Mounter:
         self._fs = fs
         self._data_dir = data_dir
 
-    def claim(self, name: str, root: str) -> Claim:
-        """Take a folder. OutOfReach."""
+    def claim(self, name: str, root: str, *, accepted: bool = False) -> Claim:
+        """Take a folder. OutOfReach. `accepted`: a person says that this is the store's folder, so it gets its marker again if that
+        was removed, by `git clean` for example. It is not taken if it is empty: that is how a missing disk looks.
+        """
         marker = posixpath.join(root, MARKER)
         known = self._remembered(name)
         expected = known[0] if known is not None and known[1:] == (root, True) else None
@@ -89,12 +91,13 @@ class Mounter:
                 if self._fs.is_link(path):
                     raise OutOfReach(f"{path} is a link, and nothing is read or written through it; remove the link")
             store_id = self._id_in(marker) if self._fs.stat(marker) is not None else None
-            there = self._fs.stat(marker) is not None
+            there = self._fs.stat(marker) is not None or (accepted and bool(self._fs.list_dir(root)))
         except OSError as error:
             raise OutOfReach(f"{error.filename or root}: {error.strerror}") from error
         if expected is not None and not there:
             raise OutOfReach(
-                f"{root} has no {MARKER}: it is empty or another folder, perhaps a disk that is not mounted"
+                f"{root} has no {MARKER}: it is empty or another folder, perhaps a disk that is not mounted; "
+                f"if it is the right one, `sessiond adopt {root} --name {name}` says so"
             )
         if expected is not None and store_id not in (None, expected):
             raise OutOfReach(

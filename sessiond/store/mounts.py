@@ -105,12 +105,12 @@ class Mounts:
         await self._look_at_own(mounted)
         return mounted.store
 
-    async def mount(self, name: str, path: str, fmt: str) -> FolderStore:
+    async def mount(self, name: str, path: str, fmt: str, *, accepted: bool = False) -> FolderStore:
         """Mount an adopted folder. If it cannot be reached, or its disk does not answer soon, the store exists nevertheless
-        and reports that.
+        and reports that. `accepted`: as in `Mounter.claim`.
         """
         mounted = self._make(name, path, registry.get(fmt), marker=MARKER, journal=self._journal, own=False)
-        first = asyncio.create_task(self._try_claim(mounted), name=f"mount {name}")
+        first = asyncio.create_task(self._try_claim(mounted, accepted=accepted), name=f"mount {name}")
         self._looks[name] = first
         done, _ = await asyncio.wait({first}, timeout=STORE_PATIENCE_S)
         if done:
@@ -121,6 +121,17 @@ class Mounts:
             mounted.store.set_problem(StoreProblem("unavailable", f"the disk of {path} does not answer"))
             first.add_done_callback(lambda _: self._answered(mounted, first))
         return mounted.store
+
+    async def accept(self, name: str) -> None:
+        """Take the folder of a store that could not be mounted: a person says that it is the right one."""
+        mounted = self._mounted[name]
+        if name in self._looks:
+            await asyncio.wait({self._looks[name]}, timeout=STORE_PATIENCE_S)
+        if mounted.claim is not None or name in self._looks:
+            return
+        look = self._looks[name] = asyncio.create_task(self._look_at(mounted, accepted=True), name=f"accept {name}")
+        look.add_done_callback(partial(self._looked, name))
+        await asyncio.wait({look}, timeout=STORE_PATIENCE_S)
 
     def _answered(self, mounted: _Mounted, first: asyncio.Task[None]) -> None:
         """The folder was mounted after nobody waited for it any longer."""
@@ -171,10 +182,11 @@ class Mounts:
         self.stores[name] = store
         return mounted
 
-    async def _try_claim(self, mounted: _Mounted) -> None:
+    async def _try_claim(self, mounted: _Mounted, *, accepted: bool = False) -> None:
         store = mounted.store
+        take = partial(self._mounter.claim, store.name, store.path, accepted=accepted)
         try:
-            claim: Claim = await mounted.run(self._mounter.claim, store.name, store.path)
+            claim: Claim = await mounted.run(take)
         except OutOfReach as error:
             store.set_problem(StoreProblem("unavailable", str(error)))
             return
@@ -254,10 +266,10 @@ class Mounts:
             if away:
                 self._back(store)
 
-    async def _look_at(self, mounted: _Mounted) -> None:
+    async def _look_at(self, mounted: _Mounted, *, accepted: bool = False) -> None:
         store = mounted.store
         if mounted.claim is None:
-            await self._try_claim(mounted)
+            await self._try_claim(mounted, accepted=accepted)
             if mounted.claim is not None:
                 self._back(store)
         elif not await mounted.run(mounted.files.reachable):

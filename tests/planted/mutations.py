@@ -6229,4 +6229,32 @@ MUTATIONS = [
         "unseen",
         ("tests/service/test_glanced.py", "-k", "written_outside"),
     ),
+    Planted(
+        "lines of another program in a copied native file come after all of ours",
+        "formats/jsonl_reader.py::JsonlReader.finish",
+        "alone=side is None",
+        "alone=False",
+        ("tests/formats/test_copies.py", "-k", "native_file"),
+    ),
+    Planted(
+        "messages of another system in a copied file come after all of ours",
+        "formats/interleave.py::weave",
+        "if standing == 'alone'",
+        "if False",
+        ("tests/formats/test_copies.py", "-k", "another_system"),
+    ),
+    Planted(
+        "an empty folder is taken for a store's when a person says so",
+        "store/mount.py::Mounter.claim",
+        "accepted and bool(self._fs.list_dir(root))",
+        "accepted",
+        ("tests/store/test_mounts.py", "-k", "person_says_so"),
+    ),
+    Planted(
+        "a store that cannot be mounted is not adopted again",
+        "daemon/adoption.py::Adoption._adopt",
+        "known is not None and known.path == folder and (known.problem is not None)",
+        "False",
+        ("tests/daemon/test_adopted_again.py", "-k", "False"),
+    ),
 ]

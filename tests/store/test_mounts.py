@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -91,7 +92,7 @@ class Late:
         self.ready = threading.Event()
         self._error = error
 
-    def claim(self, _name: str, _root: str) -> None:
+    def claim(self, _name: str, _root: str, **wanted: bool) -> None:
         self.ready.wait()
         raise self._error
 
@@ -223,3 +224,29 @@ def test_what_cannot_be_read_is_no_sign_of_a_format(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "theia" / "a.json")
     (tmp_path / "theia" / "b.json").write_text('{"messages":[],"savedAt":"2026-01-01T00:00:00Z"}')
     assert recognise(RealFileSystem(), str(tmp_path / "theia"))[0] == "theia"
+
+
+async def test_a_folder_whose_marker_was_removed_is_taken_when_a_person_says_so(
+    mounts: Mounts, tmp_path: Path, back: list[FolderStore]
+) -> None:
+    """`git clean` removes `.sessiond`: nothing else tells the folder from another one. An empty one is a disk that is not mounted."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("{}")
+    store = await mounts.mount("theirs", str(folder), "jsonl")
+    mounted = mounts._mounted["theirs"]
+    marker = folder / ".sessiond" / "store.json"
+    before = marker.read_bytes()
+    shutil.rmtree(marker.parent)
+    (folder / "a.jsonl").rename(tmp_path / "a.jsonl")
+    for _ in range(2):  # it is gone; it is not back
+        await mounts._look_once(mounted)
+    assert store.problem is not None and "`sessiond adopt" in store.problem.message
+    await mounts.accept("theirs")
+    assert store.problem is not None and not back
+    (tmp_path / "a.jsonl").rename(folder / "a.jsonl")
+    await mounts._look_once(mounted)
+    assert store.problem is not None and not back
+    await mounts.accept("theirs")
+    assert (store.problem, back) == (None, [store])
+    assert marker.read_bytes() == before
