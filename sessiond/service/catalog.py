@@ -521,7 +521,7 @@ class Catalog:
         async with self._arriving:
             known = await self.index.info(wire_id := join_wire_id(store.name, local_id))
             await self._reindex(store, Listed(local_id, store.file_path(local_id), ""))
-        self.came(wire_id, 0 if known is None else known.seq)
+        self.came(wire_id, 0 if known is None else known.seq, begun=known is None)
 
     async def recheck(self, store: Store, local_id: str) -> bool:
         """Another program wrote or removed the files of a session that is not open. False if the session came into memory
@@ -542,7 +542,7 @@ class Catalog:
             return False
         if known is None or not listed.fingerprint or known.fingerprint != listed.fingerprint:
             await self._reindex(store, listed)
-            self.came(wire_id, 0 if known is None else known.seq)
+            self.came(wire_id, 0 if known is None else known.seq, begun=known is None)
         return True
 
     async def close(self) -> None:

@@ -80,8 +80,8 @@ class Neighbours(Protocol):
     def note_dirty(self, one: OpenSession) -> None:
         """Its file is behind, or no longer behind."""
 
-    def replaced(self, one: OpenSession) -> None:
-        """Its session is another object now: everything known about it must be read again."""
+    def replaced(self, one: OpenSession, *, begun: bool = False) -> None:
+        """Its session is another object now: everything known about it must be read again. `begun`: it was not there before."""
 
     def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:
         """Another program changed or (None) removed its file, or more of it was read."""
@@ -233,11 +233,11 @@ class OpenSession(SessionFiles):
         self._own(session)
         self._around.loaded(self)
 
-    def became_there(self, session: Session) -> None:
-        """It was created, restored or moved here as a whole."""
+    def became_there(self, session: Session, *, begun: bool) -> None:
+        """It was created or moved here as a whole (`begun`), or restored."""
         self._own(session)
         self._around.loaded(self)
-        self._around.replaced(self)
+        self._around.replaced(self, begun=begun)
 
     async def cut(self, changes: list[Change], reason: str | None, origin: Peer | None) -> None:
         """Make changes that remove messages. The trash has them first, unless (`reason` None) the changes bring them back."""

@@ -223,9 +223,9 @@ class OpenSessions:
         self._note_weight(one)  # it was read, or read again, or its rest was
         self.shortening.note(one)
 
-    def replaced(self, one: OpenSession) -> None:
+    def replaced(self, one: OpenSession, *, begun: bool = False) -> None:
         self.note_dirty(one)
-        self.catalog.came(one.wire_id, 0)
+        self.catalog.came(one.wire_id, 0, begun=begun)
         self.catalog.replaced(one)
 
     def gathers(self, one: OpenSession) -> None:

@@ -347,7 +347,7 @@ class Service:
             if after is not None:
                 await after
             await one.notice_removal()
-            one.became_there(await one.stored.restore())
+            one.became_there(await one.stored.restore(), begun=False)
             await one.interrupt([message.id for message in one.there.streaming()])
             self._brought(peer)
             return self.open_sessions.info(one)

@@ -77,7 +77,7 @@ class Transfer:
         async def make(target: OpenSession) -> SessionInfo:
             fork.local_id = target.local_id
             await target.stored.put(fork)
-            target.became_there(fork)
+            target.became_there(fork, begun=True)
             return self._open_sessions.info(target)
 
         return await self._open_sessions.make_fresh(one.store, make)
@@ -260,7 +260,7 @@ class Transfer:
             await target.stored.remove()
             self._open_sessions.note_dirty(one)
             raise
-        target.became_there(copy)
+        target.became_there(copy, begun=True)
         one.vanished(target.wire_id)
         await target.interrupt([message.id for message in copy.streaming()])
 

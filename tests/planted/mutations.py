@@ -6257,4 +6257,11 @@ MUTATIONS = [
         "False",
         ("tests/daemon/test_adopted_again.py", "-k", "False"),
     ),
+    Planted(
+        "a copy of a session counts as known to whoever asks what changed",
+        "service/open_session.py::OpenSession.became_there",
+        "begun=begun",
+        "begun=False",
+        ("tests/service/test_arrivals.py", "-k", "came_as_a_whole"),
+    ),
 ]

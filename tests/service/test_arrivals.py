@@ -116,6 +116,19 @@ async def test_changes_with_old_dates_are_told(service: Service, store: MemorySt
     assert await changed(service, at) == ([], at, False)
 
 
+async def test_a_session_that_came_as_a_whole_has_begun(service: Service) -> None:
+    """A fork is new. One that was deleted and is back is the same as before."""
+    peer = FakePeer()
+    await service.new(peer, session_id="a", messages=[user("x")])
+    _, cursor, _ = await changed(service, None)
+    fork = await service.fork(peer, "a")
+    await service.delete("a")
+    await service.restore(peer, "a")
+    told, _, _ = await changed(service, cursor)
+    begun = {session_id: began for session_id, _, _, began in told}
+    assert begun == {fork["sessionId"]: True, "a": False}
+
+
 async def test_a_page_is_bounded_in_bytes(
     service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
