@@ -1,7 +1,7 @@
 // Requests made while the daemon was away: kept in IndexedDB, sent in order when it is back, each once.
 //
-// An entry is one request whose repetition adds nothing (a message by its id, a whole value of state), so a lost answer only costs a
-// repetition. Tabs of one origin share the queue; one at a time sends. If IndexedDB cannot store entries (its quota is full, or it is
+// An entry is one request whose repetition adds nothing (a message by its id), so a lost answer only costs a repetition. Anything
+// else has a handler, which keeps in the entry what it found before it changed anything. Tabs of one origin share the queue; one at a time sends. If IndexedDB cannot store entries (its quota is full, or it is
 // switched off) they are kept in memory, and `problem` says that they will not outlive the tab.
 
 import { Disconnected, SessiondError } from './sessiond.js'
@@ -24,7 +24,7 @@ export class Outbox {
 
   /**
    * `name`: of the IndexedDB database. `retryMs`: how long to wait after a temporary refusal by the daemon. `handlers`: functions
-   * (connection, params) for entries whose `method` is not a request.
+   * (connection, params, keep) for entries whose `method` is not a request; `keep()` resolves when changes to `params` are kept.
    */
   constructor({ name = 'sessiond', retryMs = 2000, handlers = {} } = {}) {
     this.#name = name
@@ -78,6 +78,19 @@ export class Outbox {
     this.#memory = this.#memory.filter((entry) => !test(entry))
   }
 
+  /** Change the params of entries for which `test(entry)` is true, by `change(params)`. */
+  async change(test, change) {
+    for (const entry of await this.entries()) {
+      if (!test(entry)) continue
+      change(entry.params)
+      await this.#keep(entry)
+    }
+  }
+
+  async #keep(entry) {
+    if (entry.number !== undefined) await this.#store(QUEUE, 'readwrite', (store) => store.put(entry))
+  }
+
   async #kept() {
     try {
       return await this.#store(QUEUE, 'readonly', (store) => store.getAll())
@@ -123,7 +136,8 @@ export class Outbox {
   async #send(connection, entry) {
     try {
       const handler = this.#handlers[entry.method]
-      await (handler ? handler(connection, entry.params) : connection.call(entry.method, entry.params))
+      const keep = () => this.#keep(entry)
+      await (handler ? handler(connection, entry.params, keep) : connection.call(entry.method, entry.params))
     } catch (error) {
       if (error instanceof SessiondError && !LATER.has(error.kind)) {
         this.#emit('refused', { entry, error })

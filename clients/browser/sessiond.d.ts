@@ -82,7 +82,8 @@ export interface RoomEvents {
   restored: [Notifications['session/restored']]
   /** Something else goes on in it; `info.activity` has it, too. */
   activityChanged: [Notifications['session/activityChanged']]
-  deleted: []
+  /** `movedTo`: the id that it has now; null if it was deleted. */
+  deleted: [{ movedTo: string | null }]
   problem: [SessiondError]
 }
 

@@ -423,7 +423,7 @@ export class Room extends Emitter {
       if (error instanceof Disconnected) return
       if (error.kind === 'sessionNotFound' && this.#seq !== null) {
         this.#end()
-        this.emit('deleted')
+        this.emit('deleted', { movedTo: null })
         return
       }
       this.#reject(error)
@@ -465,7 +465,7 @@ export class Room extends Emitter {
       this.catchUp({ whole: true })
     } else if (method === 'session/deleted') {
       this.#end()
-      this.emit('deleted')
+      this.emit('deleted', { movedTo: params.movedTo ?? null })
     } else {
       if (method === 'session/activityChanged' && this.info) this.info = { ...this.info, activity: params.activity ?? undefined }
       this.emit(method.slice('session/'.length), params)

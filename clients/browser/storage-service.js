@@ -11,13 +11,16 @@
 //   AGENT_SESSION_CHANGED {state}      another tab or tool changed the session
 //   STORAGE_PROBLEM {error}            something to show to the user: `error.message`, `error.hint`
 
-import { applyChange, Disconnected, modelOf, newId } from './sessiond.js'
+import { applyChange, Disconnected, modelOf, newId, SessiondError } from './sessiond.js'
 import { Outbox } from './outbox.js'
 
 export const STORAGE_KEY = 'THEIA_AGENT_STATE_V1'
 export const FIELDS = ['context', 'prData', 'plan', 'pendingAction', 'lastError']
 const PAGE = 1000 // messages of one request; the daemon accepts more
 const TAKE_OVER = 'storage/takeOver'
+const REPLACE = 'storage/replace'
+const SET = 'storage/set'
+const ATTEMPTS = 64 // how often others may be quicker before it is tried later
 
 export class StorageService {
   #connection
@@ -49,7 +52,7 @@ export class StorageService {
     this.sessionId = store === null || store === 'default' ? sessionId : `${store}/${sessionId}`
     this.#bus = eventBus
     this.#fields = fields
-    this.#outbox = outbox ?? new Outbox({ name: 'sessiond-storage', handlers: { [TAKE_OVER]: takeOver } })
+    this.#outbox = outbox ?? new Outbox({ name: 'sessiond-storage', handlers: { [TAKE_OVER]: takeOver, [REPLACE]: replace, [SET]: setValues } })
     this.#outbox.listen((name, details) => {
       if (name === 'problem') this.#problem(details)
       if (name === 'refused' && details.entry.params.sessionId === this.sessionId) {
@@ -109,12 +112,18 @@ export class StorageService {
     })
   }
 
-  /** Forget the conversation under this id. The daemon keeps the old content in its trash. */
+  /**
+   * Forget the conversation under this id, as this browser knows it; what others say after that remains. The daemon keeps the old
+   * content in its trash.
+   */
   clearState() {
     return this.#inOrder(async () => {
-      await this.#outbox.add('session/clear', { sessionId: this.sessionId })
+      await this.#reach()
+      const shown = await this.#last()
+      const removed = shown?.messages.map(({ id }) => id) ?? null
+      await this.#outbox.add(REPLACE, { sessionId: this.sessionId, removed, messages: [] })
       const values = Object.fromEntries(this.#fields.map((key) => [key, null]))
-      await this.#outbox.add('state/set', { sessionId: this.sessionId, values })
+      await this.#outbox.add(SET, setting(this.sessionId, values, shown))
       this.#mine = { messages: [] }
       await this.#remember({ messages: [] })
       this.#send()
@@ -193,7 +202,7 @@ export class StorageService {
       if (applyChange(this.#model, change)) this.#changed()
     })
     room.on('caughtUp', () => this.#outbox.flush(this.#connection))
-    room.on('deleted', () => this.#inOrder(() => this.#room === room && this.#deleted()))
+    room.on('deleted', ({ movedTo }) => this.#inOrder(() => this.#room === room && (movedTo ? this.#moved(movedTo) : this.#deleted())))
     let off
     try {
       // If the connection ends meanwhile, do not wait for it to come back: what is saved must be kept now.
@@ -219,6 +228,21 @@ export class StorageService {
       this.#shown = this.#mine = { messages: [] }
       await this.#outbox.keepSnapshot(this.sessionId, null)
     }
+  }
+
+  // The session has another id: it is followed there, and what waits is sent there.
+  async #moved(movedTo) {
+    const before = this.sessionId
+    await this.#outbox.change((entry) => entry.params.sessionId === before, (params) => { params.sessionId = movedTo })
+    const state = await this.#last()
+    const [localId, store = null] = movedTo.split('/').reverse()
+    Object.assign(this, { sessionId: movedTo, localId })
+    this.#store = store
+    this.#room = this.#model = null
+    await this.#outbox.keepSnapshot(before, null)
+    if (state !== null) await this.#remember(state)
+    this.#problem(told(`the session was moved elsewhere: it is ${movedTo} now`, 'moved', 'this page goes on there'))
+    this.#send()
   }
 
   // The session is gone, and must get this browser's last state: send all of it again, under the same ids.
@@ -343,6 +367,70 @@ async function takeOver(connection, { sessionId, localId, elsewhere, store, mess
   if (Object.keys(values).length > 0) await connection.call('state/set', { sessionId: target, values })
 }
 
+// Takes out messages and puts `messages` behind what remains. `removed`: their ids; null: all that are there when it is tried first.
+// What others said meanwhile remains, also if the answer is lost and it is tried again.
+async function replace(connection, params, keep) {
+  const { sessionId, messages } = params
+  for (let attempt = 0; ; attempt++) {
+    const { seq, all } = await everything(connection, sessionId)
+    params.removed ??= all.map(({ id }) => id)
+    const first = all.findIndex(({ id }) => params.removed.includes(id))
+    if (first < 0) break // it was done before, and the answer was lost
+    if (attempt === ATTEMPTS) throw busy(sessionId)
+    params.kept = all.slice(first).filter(({ id }) => !params.removed.includes(id)).map(plain)
+    await keep() // before they are cut off
+    try {
+      await connection.call('session/truncate', { sessionId, afterSeq: all[first - 1]?.seq ?? 0, expectedSeq: seq })
+      break
+    } catch (error) {
+      if (error.kind !== 'conflict') throw error
+    }
+  }
+  const again = [...(params.kept ?? []), ...messages]
+  for (let from = 0; from < again.length; from += PAGE) {
+    await connection.call('session/append', { sessionId, messages: again.slice(from, from + PAGE) })
+  }
+}
+
+async function everything(connection, sessionId) {
+  let page = await connection.call('session/read', { sessionId, since: 0, limit: PAGE })
+  const { seq, messages: all } = page // a change while the pages come is a conflict later
+  while (page.hasMore) {
+    page = await connection.call('session/read', { sessionId, since: all.at(-1).seq, limit: PAGE })
+    all.push(...page.messages)
+  }
+  return { seq, all }
+}
+
+// Sets values, but for those that somebody has set to something else since then.
+async function setValues(connection, { sessionId, values, before, at }) {
+  const keys = Object.keys(values)
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const { seq } = await connection.call('session/read', { sessionId, last: 0 })
+    const { values: now, savedAt } = await connection.call('state/get', { sessionId, keys })
+    const earlier = savedAt === null || savedAt <= at
+    const due = keys.filter((key) => earlier || same(now[key] ?? null, before[key] ?? null))
+    if (due.length === 0) return
+    try {
+      await connection.call('state/set', { sessionId, values: Object.fromEntries(due.map((key) => [key, values[key]])), expectedSeq: seq })
+      return
+    } catch (error) {
+      if (error.kind !== 'conflict') throw error
+    }
+  }
+  throw busy(sessionId)
+}
+
+// `shown`: the state that this browser knows.
+function setting(sessionId, values, shown) {
+  const before = Object.fromEntries(Object.keys(values).map((key) => [key, shown?.[key] ?? null]))
+  return { sessionId, values, before, at: new Date().toISOString() }
+}
+
+function busy(sessionId) {
+  return new SessiondError({ message: `${sessionId} is constantly being changed`, data: { kind: 'unavailable', hint: 'it is tried again' } })
+}
+
 async function makeSession(connection, sessionId, store) {
   try {
     await connection.call('session/new', { sessionId, ...store })
@@ -374,12 +462,12 @@ function plain({ seq, ...message }) {
 function merge(mine, shown, next, sessionId) {
   const known = new Set(mine.messages.map((message) => message.id))
   const [kept, messages] = [[], []]
-  let removed = 0
+  const removed = []
   for (const [place, message] of shown.messages.entries()) {
-    if (removed === 0 && messages.length < next.messages.length && saysTheSame(message, next.messages[messages.length])) {
+    if (removed.length === 0 && messages.length < next.messages.length && saysTheSame(message, next.messages[messages.length])) {
       messages.push(message) // with its id
       kept.push(message)
-    } else if (known.has(message.id)) removed++ // the program removed it, and everything that it knows after it
+    } else if (known.has(message.id)) removed.push(message.id) // the program removed it, and everything that it knows after it
     else kept.push(shown.messages[place])
   }
   const fresh = next.messages.slice(messages.length).map((message, place) => freshOf(message, kept, mine.messages[messages.length + place]))
@@ -389,7 +477,9 @@ function merge(mine, shown, next, sessionId) {
     const [had, has, wants] = [mine[key] ?? null, shown[key] ?? null, next[key] ?? null]
     if (!same(wants, had) && !same(wants, has)) values[key] = wants
   }
-  const requests = removed > 0 ? [['session/clear', { sessionId }], ...requestsFor([...kept, ...fresh], values, sessionId)] : requestsFor(fresh, values, sessionId)
+  const replaced = removed.length > 0
+  const requests = requestsFor(replaced ? [] : fresh, values, sessionId, shown)
+  if (replaced) requests.unshift([REPLACE, { sessionId, removed, messages: fresh }])
   const whole = { ...shown, ...values, messages: [...kept, ...fresh] }
   for (const [key, value] of Object.entries(values)) if (value === null) delete whole[key]
   return { requests, whole, mine: { ...next, messages: [...messages, ...fresh] } }
@@ -403,12 +493,12 @@ function freshOf(message, kept, sent) {
   return { ...message, id: free ? id : newId() }
 }
 
-function requestsFor(messages, values, sessionId) {
+function requestsFor(messages, values, sessionId, shown = null) {
   const requests = []
   for (let from = 0; from < messages.length; from += PAGE) {
     requests.push(['session/append', { sessionId, messages: messages.slice(from, from + PAGE) }])
   }
-  if (Object.keys(values).length > 0) requests.push(['state/set', { sessionId, values }])
+  if (Object.keys(values).length > 0) requests.push([SET, setting(sessionId, values, shown)])
   return requests
 }
 

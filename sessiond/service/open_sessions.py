@@ -108,6 +108,9 @@ class OpenSessions:
         self._sparing: asyncio.TimerHandle | None = None
 
     def add_store(self, store: Store) -> None:
+        """Take the sessions of a store in. One that was there before is the same one, whose folder was accepted."""
+        if store.name in self.stores:
+            return
         self.stores[store.name] = store
         store.subscribe(lambda event: self._on_event(store, event))
         if store.shared:

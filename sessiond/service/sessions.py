@@ -500,8 +500,7 @@ class Service:
         if self._adopt_folder is None:
             raise Unavailable("this daemon cannot mount folders")
         store = await self._adopt_folder(path, name, format)
-        if store.name not in self.stores:
-            self.open_sessions.add_store(store)
+        self.open_sessions.add_store(store)
         if store.problem is not None and store.problem.kind == "unavailable":
             raise Unavailable(f"{path}: {store.problem.message}", hint="it is mounted as soon as it can be")
         warnings = await self.catalog.check(store)

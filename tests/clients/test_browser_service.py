@@ -377,6 +377,67 @@ def test_deleted_while_the_daemon_was_away(chat: Chat) -> None:
     assert chat.messages() == ["one", "two"]
 
 
+@pytest.mark.parametrize("what", ["clear", "shorten"])
+def test_what_others_said_meanwhile_remains(chat: Chat, what: str) -> None:
+    """What the program clears or takes back while the daemon is away is what it knew of."""
+    page = chat.tab()
+    for text in ("one", "two"):
+        turn(page, text)
+    settled(page)
+    chat.web.kill()
+    until(page, "connection.state === 'waiting'")
+    if what == "clear":
+        page.evaluate("storage.clearState()")
+    else:
+        page.evaluate("state = {...state, messages: state.messages.slice(0, 1)}; storage.saveState(state)")
+    Web.__mro__[1].start(chat.web)
+    said = [{"role": "user", "content": "said in an editor"}]
+    chat.web.client().call("session/append", sessionId="theia-agent", messages=said)
+    chat.web.listen()
+    until(page, "connection.state === 'open'")
+    until(page, "storage.settled()")
+    assert chat.messages() == ([] if what == "clear" else ["one"]) + ["said in an editor"]
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_of_two_values_the_newer_one_remains(chat: Chat, newer: bool) -> None:
+    """While the daemon is away the program sets a value that somebody else sets before or after that."""
+    page = chat.tab()
+    turn(page, "one")
+    settled(page)
+    theirs = {"steps": [{"text": "theirs"}]}
+    chat.web.kill()
+    if not newer:
+        Web.__mro__[1].start(chat.web)
+        chat.web.client().call("state/set", sessionId="theia-agent", values={"plan": theirs})
+        chat.web.kill()
+    page.evaluate("state = {...state, plan: {steps: [{text: 'mine'}]}}; storage.saveState(state)")
+    Web.__mro__[1].start(chat.web)
+    if newer:
+        chat.web.client().call("state/set", sessionId="theia-agent", values={"plan": theirs})
+    chat.web.listen()
+    until(page, "connection.state === 'open'")
+    until(page, "storage.settled()")
+    kept = chat.web.client().call("state/get", sessionId="theia-agent")["values"]["plan"]["steps"][0]["text"]
+    assert kept == ("theirs" if newer else "mine")
+
+
+def test_a_conversation_that_was_moved_goes_on_there(tmp_path: Path, browser: Browser) -> None:
+    (tmp_path / "other").mkdir()
+    chat = Chat(tmp_path, browser, f'[stores.other]\npath = "{tmp_path}/other"\nformat = "jsonl"\n')
+    with chat.web:
+        page = chat.tab()
+        turn(page, "one")
+        settled(page)
+        chat.web.client().call("session/move", sessionId="theia-agent", store="other")
+        expect(page.locator("#said")).to_contain_text("it is other/theia-agent now")
+        turn(page, "two")
+        settled(page)
+        assert chat.messages("other/theia-agent") == ["one", "two"]
+        chat.web.client().fails("session/read", sessionId="theia-agent")
+    chat.elsewhere.close()
+
+
 def test_the_browser_has_no_room(chat: Chat) -> None:
     """If IndexedDB is full that is reported, and saved changes are still sent."""
     context = chat.web.context()

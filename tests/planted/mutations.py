@@ -6264,4 +6264,32 @@ MUTATIONS = [
         "begun=False",
         ("tests/service/test_arrivals.py", "-k", "came_as_a_whole"),
     ),
+    Planted(
+        "what others said meanwhile is cut off with what the program took back",
+        "clients/browser/storage-service.js",
+        "!params.removed.includes(id)",
+        "false",
+        ("tests/clients/test_browser_service.py", "-k", "meanwhile_remains and shorten"),
+    ),
+    Planted(
+        "an older value is sent over a newer one",
+        "clients/browser/storage-service.js",
+        "earlier || same(now[key] ?? null, before[key] ?? null)",
+        "true",
+        ("tests/clients/test_browser_service.py", "-k", "newer_one_remains"),
+    ),
+    Planted(
+        "what was refused is not in the tab that shows its session",
+        "clients/browser/page/drafts.js",
+        "if (key === PREFIX + this.#refused &&",
+        "if (false &&",
+        ("tests/clients/test_browser_others.py", "-k", "could_not_send"),
+    ),
+    Planted(
+        "a tab that sends removes the draft of another one",
+        "clients/browser/page/drafts.js",
+        "recall(this.#name, sessionStorage) ?? recall(this.#name)",
+        "recall(this.#name)",
+        ("tests/clients/test_browser_others.py", "-k", "draft_each"),
+    ),
 ]

@@ -6,7 +6,8 @@ import { forgetToken, isCode, keepAccess, obtainAccess } from './access.js'
 import { ask, field, showKeys } from './dialogs.js'
 import { h, oneLine } from './dom.js'
 import { Hubs } from './hubs.js'
-import { draftOf, recall, remember } from './settings.js'
+import { giveBack } from './drafts.js'
+import { recall, remember } from './settings.js'
 import { answerOtherTabs, askOtherTabs } from './tabs.js'
 import { copy } from './views/download.js'
 import { ListView } from './views/list.js'
@@ -254,14 +255,14 @@ class App {
     if (this.connection.state === 'open') await this.outbox.flush(this.connection)
   }
 
-  // The daemon refused a message, and its session is not in view: the text goes into that session's field. A notice is shown until
-  // the user goes there; if the browser cannot keep the text, the notice contains it.
+  // The daemon refused a message, and its session is not in view: the text goes into that session's field, in this tab or another one. A
+  // notice is shown until the user goes there; if the browser cannot keep the text, the notice contains it.
   #refused({ entry: { params }, error }) {
-    const draft = draftOf(params.sessionId)
+    const about = `refused ${params.sessionId}`
     const text = params.messages.map((message) => message.content).join('\n\n')
-    const kept = remember(draft, [text, recall(draft)].filter(Boolean).join('\n\n'))
-    const where = h('a', { href: this.linkTo(params.sessionId), onclick: () => kept && this.#say(draft, null) }, oneLine(params.sessionId))
-    this.#say(draft, h('span', {}, `${[error.message, error.hint].filter(Boolean).join(': ')}. Your message was not sent; ${kept ? 'it is in the field of ' : 'it was for '}`,
+    const kept = giveBack(params.sessionId, text)
+    const where = h('a', { href: this.linkTo(params.sessionId), onclick: () => kept && this.#say(about, null) }, oneLine(params.sessionId))
+    this.#say(about, h('span', {}, `${[error.message, error.hint].filter(Boolean).join(': ')}. Your message was not sent; ${kept ? 'it is in the field of ' : 'it was for '}`,
       where, kept ? '.' : h('pre', { tabindex: 0 }, text)))
   }
 

@@ -1,9 +1,7 @@
 // What the browser remembers for this page. If it cannot (switched off, full), everything still works.
 
-const PREFIX = 'sessiond.'
-
-/** The key for the unsent text of a session. */
-export const draftOf = (sessionId) => `draft.${sessionId}`
+/** What the names begin with in the browser's storage. */
+export const PREFIX = 'sessiond.'
 
 /** A remembered text, or null. */
 export function recall(name, storage = localStorage) {

@@ -88,8 +88,9 @@ export class ListView {
   }
 
   // Before a list is read, so that whatever comes after it is told, by one notification.
-  #listen() {
-    return this.#app.connection.call('session/listChanged', { tell: true })
+  async #listen() {
+    await this.#app.connection.call('session/listChanged', { tell: true })
+    this.#app.attempt(() => this.#app.session?.look?.())
   }
 
   /** The connection is open: read the list, or what is new in it. */

@@ -4,12 +4,12 @@ import { ask, field } from '../dialogs.js'
 import { h } from '../dom.js'
 import { download } from './download.js'
 
+const TRIES = 10
 const FORMATS = { markdown: 'md', org: 'org', text: 'txt', jsonl: 'jsonl', json: 'json' }
 
 export class Selection {
   #app
   #chosen = new Set() // session ids
-  #infos = new Map() // id -> what the list showed of it
 
   /** `changed` is called when choosing begins or ends. */
   constructor(app, changed) {
@@ -35,8 +35,7 @@ export class Selection {
   }
 
   /** A row of the list, with a box to choose it while choosing is on. */
-  row(sessionId, name, link, info = null) {
-    if (info !== null) this.#infos.set(sessionId, info)
+  row(sessionId, name, link) {
     if (!this.on) return link
     const box = h('input', { type: 'checkbox', 'data-pick': sessionId, 'aria-label': `Choose ${name}` })
     box.checked = this.#chosen.has(sessionId)
@@ -91,9 +90,25 @@ export class Selection {
       title: 'Add a tag', yes: 'Add', fields: [field('Tags', 'tags', '', 'separated by commas')],
       work: async (data) => {
         const more = data.get('tags').split(',').map((tag) => tag.trim()).filter(Boolean)
-        await this.#each((sessionId) => this.#call('session/update', { sessionId, tags: [...new Set([...(this.#infos.get(sessionId)?.tags ?? []), ...more])] }), 'tagged')
+        await this.#each((sessionId) => this.#tagOne(sessionId, more), 'tagged')
       },
     })
+  }
+
+  // As it is now: the list shows what it was when it was drawn. If two programs tag at once, both succeed.
+  async #tagOne(sessionId, more) {
+    const stays = this.#app.session?.sessionId === sessionId
+    for (let attempt = 1; ; attempt++) {
+      const { session } = await this.#call('session/open', { sessionId, last: 0 })
+      try {
+        await this.#call('session/update', { sessionId, tags: [...new Set([...session.tags, ...more])], expectedSeq: session.seq })
+        return
+      } catch (error) {
+        if (error.kind !== 'conflict' || attempt === TRIES) throw error
+      } finally {
+        if (!stays) await this.#call('session/close', { sessionId })
+      }
+    }
   }
 
   #archive() {

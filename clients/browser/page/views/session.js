@@ -3,7 +3,7 @@
 import { applyChange, extend } from '/sessiond.js'
 import { ask, field } from '../dialogs.js'
 import { counted, dayOf, h, nameOf, oneLine } from '../dom.js'
-import { draftOf, recall, remember } from '../settings.js'
+import { Draft } from '../drafts.js'
 import { Doing } from './doing.js'
 import { copy, download } from './download.js'
 import { family, familyView, parentIn } from './family.js'
@@ -23,6 +23,7 @@ export class SessionView {
   #notes = []
   #state = {}
   #unseen = 0
+  #isGone = false // it was deleted
   #parent = null // the name of the session that it comes from
 
   constructor(app, sessionId) {
@@ -100,6 +101,7 @@ export class SessionView {
     this.hits.close()
     this.window.close()
     this.unlisten()
+    this.draft.close()
     this.#room.close().catch((error) => error.kind === 'disconnected' || this.#app.fail(error))
   }
 
@@ -110,7 +112,7 @@ export class SessionView {
     room.on('change', (change) => this.#change(change))
     room.on('activityChanged', ({ activity }) => this.doing.show(activity))
     room.on('caughtUp', (result) => this.doing.show(result.session.activity))
-    room.on('deleted', () => this.#over('This session was deleted; it is in the trash.'))
+    room.on('deleted', ({ movedTo }) => this.#ended(movedTo))
     room.on('problem', (error) => this.#over([error.message, error.hint].filter(Boolean).join(': ')))
     this.unlisten = this.#app.outbox.listen((name, details) => {
       if (name === 'refused' && details.entry.params.sessionId === this.sessionId) this.#refused(details)
@@ -135,12 +137,33 @@ export class SessionView {
     for (const warning of result.warnings ?? []) this.#app.say(`${warning.path}:${warning.line ?? ''} ${warning.message}`)
   }
 
-  #over(text) {
+  #ended(movedTo) {
+    this.#isGone = movedTo === null
+    if (this.#isGone) this.#over('This session was deleted. It is in the trash, unless it was deleted for good.')
+    else this.#over('This session was moved:', h('a', { href: this.#app.linkTo(movedTo) }, oneLine(movedTo)))
+  }
+
+  /** Something happened to a session: if this one was deleted, it may be restored by now. */
+  async look() {
+    if (!this.#isGone) return
+    try {
+      await this.#app.connection.call('session/read', { sessionId: this.sessionId, last: 0 })
+    } catch (error) {
+      if (error.kind === 'sessionNotFound' || error.kind === 'disconnected') return
+      throw error
+    }
+    if (!this.#isGone) return
+    this.#isGone = false
+    this.unlisten()
+    this.#follow()
+  }
+
+  #over(text, ...more) {
     this.doing.show(null)
     this.element.classList.add('over')
     this.composer.hidden = this.text.value === '' // so that the written text can still be copied
     this.#app.say(text)
-    this.facts.textContent = text
+    this.facts.replaceChildren(text, ...more.flatMap((one) => [' ', one]))
   }
 
   #change(change) {
@@ -337,11 +360,10 @@ export class SessionView {
   // Writing
 
   #compose() {
-    const draft = draftOf(this.sessionId)
-    this.text.value = recall(draft) ?? ''
+    this.draft = new Draft(this.sessionId, this.text, () => { this.composer.hidden = false })
     let warned = false
     this.text.addEventListener('input', () => {
-      if (!remember(draft, this.text.value || null) && !warned) {
+      if (!this.draft.keep() && !warned) {
         warned = true
         this.#app.say('the browser has no room to keep this draft; send it before you leave')
       }
@@ -360,7 +382,7 @@ export class SessionView {
       this.window.toEnd()
       this.#app.attempt(async () => {
         await this.#app.keep(this.sessionId, content)
-        remember(draft, this.text.value || null) // not earlier: the tab may be closed at any moment
+        this.draft.sent(content) // not earlier: the tab may be closed at any moment
         await this.#app.send()
         await this.#countWaiting()
       })
@@ -375,8 +397,7 @@ export class SessionView {
   // The daemon refused it: the text goes back to where it can be changed or copied.
   #refused({ entry, error }) {
     const text = entry.params.messages?.map((message) => message.content).join('\n\n') ?? ''
-    this.text.value = [text, this.text.value].filter(Boolean).join('\n\n')
-    remember(draftOf(this.sessionId), this.text.value)
+    this.draft.put(text)
     this.composer.hidden = false
     this.#app.fail(error)
   }
