@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 import stat
@@ -150,6 +151,32 @@ def test_nothing_is_written_over(source: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(FS, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no links here")))
     sealed.seal_folder(FS, str(source), str(path), KEY)
     assert [one.name for one in tmp_path.iterdir() if one.suffix == ".part"] == []
+
+
+@pytest.mark.parametrize("what", ["words", "pipe", "link", "another backup"])
+def test_what_is_beside_it_is_not_written_over(source: Path, tmp_path: Path, what: str) -> None:
+    """A file of anybody else where the part that is being written would be, or the part of a backup that is under way."""
+    path, part = tmp_path / "there", tmp_path / "there.part"
+    holder = None
+    if what == "words":
+        part.write_text("mine")
+    elif what == "pipe":
+        os.mkfifo(part)
+    elif what == "link":
+        (tmp_path / "mine").write_bytes(sealed.MAGIC)
+        part.symlink_to(tmp_path / "mine")
+    else:
+        part.write_bytes(sealed.MAGIC)
+        holder = part.open("rb")
+        fcntl.flock(holder, fcntl.LOCK_EX)
+    with pytest.raises(AlreadyExists, match="in the way"):
+        sealed.seal_folder(FS, str(source), str(path), KEY)
+    assert os.path.lexists(part) and not path.exists()
+    assert what in ("pipe", "another backup") or part.read_bytes() in (b"mine", sealed.MAGIC)
+    if holder is not None:
+        holder.close()
+        sealed.seal_folder(FS, str(source), str(path), KEY)
+        assert path.read_bytes().startswith(sealed.MAGIC) and not part.exists()
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

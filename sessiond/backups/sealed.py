@@ -10,7 +10,9 @@ whether it is the last. So a piece that is missing, repeated, moved, changed or 
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 import struct
 import tarfile
 from collections.abc import Sequence
@@ -36,7 +38,7 @@ def seal_folder(fs: FileSystem, folder: str, path: str, key: Key) -> int:
     """
     made = f"{path}.part"
     must_be_free(path)
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    descriptor = _begun(made)
     try:
         with open(descriptor, "wb") as file:
             writer = _Sealer(file, key)
@@ -52,6 +54,30 @@ def seal_folder(fs: FileSystem, folder: str, path: str, key: Key) -> int:
             fs.remove(made)
     fs.sync_dir(os.path.dirname(path))
     return size
+
+
+def _begun(made: str) -> int:
+    """Open the file to write to: a new one, or one that a killed backup has left. AlreadyExists if it is anybody else's."""
+    with suppress(FileExistsError):
+        return _locked(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with suppress(OSError):  # a link, another backup's that is being written, or a file that only others may write
+        descriptor = _locked(
+            os.open(made, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        )  # a pipe would wait for its reader
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and os.pread(descriptor, len(MAGIC), 0) == MAGIC:
+            os.ftruncate(descriptor, 0)
+            return descriptor
+        os.close(descriptor)
+    raise AlreadyExists(f"{made} is in the way", hint="move it away, or choose another name", path=made)
+
+
+def _locked(descriptor: int) -> int:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def must_be_free(path: str) -> None:

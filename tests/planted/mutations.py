@@ -6292,4 +6292,11 @@ MUTATIONS = [
         "recall(this.#name)",
         ("tests/clients/test_browser_others.py", "-k", "draft_each"),
     ),
+    Planted(
+        "an encrypted backup writes over what somebody has beside it",
+        "backups/sealed.py::_begun",
+        "stat.S_ISREG(os.fstat(descriptor).st_mode) and os.pread(descriptor, len(MAGIC), 0) == MAGIC",
+        "True",
+        ("tests/test_backup_sealed.py", "-k", "beside_it"),
+    ),
 ]
