@@ -210,6 +210,8 @@ class SessionDraft:
             wire = fit(wire)
             text = encoded(wire) or b""
             said.append(SkippedLine(self.path, line, "replaced values that cannot be kept", taken=True))
+        if at is None:  # a time that is guessed is not something that the source says: the guess is another one at a repeat
+            text = encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b""
         mark = digest_of_json(text)
         fresh_id = self._id_for(id, wire, mark, at)
         if fresh_id is None:
@@ -217,9 +219,8 @@ class SessionDraft:
         self.last_time = at or wire["timestamp"]
         if _PERSON not in self._first_words:
             self._take_words(role, content, metadata or {})
-        if at is None:  # a time that is guessed is not something that the source says
+        if at is None:
             self._guessed[fresh_id] = None
-            mark = digest_of_json(encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b"")
         said.append(MessageRecord(self.source_id, {"id": fresh_id, **wire}, mark))
         return said
 

@@ -171,3 +171,17 @@ def test_fields_of_a_call_do_not_take_the_place_of_its_own() -> None:
     ])  # fmt: skip
     [call] = messages(turn, id="m1", time="2026-01-01T10:00:00Z")[0]["toolCalls"]
     assert call == {"id": "c1", "name": "ls", "arguments": {}, "call_id": 1, "self": 2}
+
+
+def test_a_record_that_comes_again_is_one_message() -> None:
+    """Also if it has no time, whatever was said in between: its own time is a guess."""
+    for time in (None, "2026-01-11T14:30:00.000Z"):
+        draft = SessionDraft("tool", "x", "s")
+        draft.start()
+        said = [
+            *draft.message("user", "first", id="a", time="2026-01-11T14:29:00.000Z"),
+            *draft.message("user", "again", id="b", time=time),
+            *draft.message("user", "later", id="c", time="2026-01-11T14:31:00.000Z"),
+            *draft.message("user", "again", id="b", time=time),
+        ]
+        assert [one.message["id"] for one in said if isinstance(one, MessageRecord)] == ["a", "b", "c"]

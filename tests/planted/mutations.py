@@ -6299,4 +6299,11 @@ MUTATIONS = [
         "True",
         ("tests/test_backup_sealed.py", "-k", "beside_it"),
     ),
+    Planted(
+        "a record without a time that comes again is another message",
+        "importers/draft.py::SessionDraft.message",
+        "if at is None:\n    text = encoded({key: value for key, value in wire.items() if key != 'timestamp'}) or b''",
+        "",
+        ("tests/importers/test_turn.py", "-k", "comes_again"),
+    ),
 ]
