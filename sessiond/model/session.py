@@ -45,6 +45,8 @@ from sessiond.model.values import Json, JsonObject, same_json
 
 _MESSAGE_BYTES = 700
 """About how many bytes a message takes in memory in addition to its text."""
+_NOT_USED = 1 << 62
+"""Beyond the position of any message."""
 _BLOCK_CHARS = 400
 """Assumed size of a content block, which is not examined."""
 UNTITLED = "untitled"
@@ -154,8 +156,8 @@ class Session:
         """Ids that absent messages certainly do not have."""
         self._absent_ids: AbsentIds | None = None
         """None while they are unknown."""
-        self._oldest_used = 0
-        """Position of the oldest message that was read since `begin_to_rest`."""
+        self._oldest_used = _NOT_USED
+        """Position of the oldest message that was read since it was loaded, or since the last `begin_to_rest`."""
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
         self._open: dict[str, None] = {}
@@ -452,11 +454,12 @@ class Session:
         self._streams, self._open, self._chars, self._log = whole._streams, whole._open, whole._chars, whole._log
         self.absent, self._absent_ids = 0, None
         self._surely_new.clear()
-        self._oldest_used = 0
 
     def begin_to_rest(self) -> int:
-        """Note from now on which messages are used; returns the position of the oldest one that was used since the last call."""
-        used, self._oldest_used = self._oldest_used, len(self)
+        """Note from now on which messages are read; returns the position of the oldest one that was read since it was loaded, or since
+        the last call.
+        """
+        used, self._oldest_used = self._oldest_used, _NOT_USED
         return used
 
     def dispensable(self, most: int) -> int:

@@ -61,7 +61,7 @@ class Daemon:
     async def shorten(self) -> None:
         """As if nobody had read old messages for a while."""
         one = self.service.open_sessions.peek("a")
-        for _ in range(2):
+        for _ in range(2):  # the first look finds what was read before
             if one is not None:
                 await self.service.open_sessions.shortening.look(one)
 
