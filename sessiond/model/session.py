@@ -88,13 +88,22 @@ class AbsentIds:
     for nothing.
     """
 
-    __slots__ = ("_hashes",)
+    __slots__ = ("_hashes", "order")
 
     def __init__(self, message_ids: Iterable[str], more: AbsentIds | None = None) -> None:
-        """`more`: those of messages that were absent before. Takes as long as sorting them: call it on a thread."""
-        hashes = set(map(hash, message_ids))
+        """`message_ids`: in the order of the messages. `more`: those of messages before them, which were absent before. Takes as
+        long as sorting them: call it on a thread.
+        """
+        hashes = set[int]()
+        self.order = 0
+        """As `in_order` makes it of all of them, from the oldest on."""
         if more is not None:
             hashes.update(more._hashes)
+            self.order = more.order
+        for message_id in message_ids:
+            if (one := hash(message_id)) not in hashes:
+                hashes.add(one)
+                self.order = in_order(self.order, message_id)
         self._hashes: array[int] = array("q", sorted(hashes))
 
     def __len__(self) -> int:
@@ -104,6 +113,11 @@ class AbsentIds:
         sought = hash(message_id)
         position = bisect_left(self._hashes, sought)
         return position < len(self._hashes) and self._hashes[position] == sought
+
+
+def in_order(order: int, message_id: str) -> int:
+    """Return a value that stands for the same ids as `order`, in the same order, and this one behind them; 0 stands for none."""
+    return hash((order, message_id))
 
 
 class _Stream:
@@ -183,6 +197,10 @@ class Session:
     def is_checked(self) -> bool:
         """True if all of its file was read in this life, whether its messages are still in memory or not."""
         return not self.absent or self._absent_ids is not None
+
+    def lacks_just(self, count: int, order: int) -> bool:
+        """Return whether the absent messages are known to be so many, with ids in this order (see `in_order`)."""
+        return self._absent_ids is not None and (self.absent, self._absent_ids.order) == (count, order)
 
     @property
     def is_blank(self) -> bool:

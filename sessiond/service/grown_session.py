@@ -17,7 +17,7 @@ from sessiond.importers.record import SessionStart, digest_of
 from sessiond.importers.source_file import mapped
 from sessiond.model.changes import Appended, Change, Truncated
 from sessiond.model.message import Message
-from sessiond.model.session import Absent, Session
+from sessiond.model.session import Absent, Session, in_order
 from sessiond.model.values import Json, WireObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.imported_session import (
@@ -73,6 +73,8 @@ class Grown(ImportedSession):
         self._earlier: dict[str, WireObject] = {}
         """By the ids of such messages: what they were, if that has words that the later form lacks."""
         self._revised = False
+        self._passed, self._passed_order = 0, 0
+        """How many absent messages the source said first, unchanged and in which order: if these are all, they stay as they are."""
 
     def take(self, wire: WireObject, digest: bytes, weight: int) -> Awaitable[None] | None:
         message_id = wire["id"]
@@ -80,7 +82,10 @@ class Grown(ImportedSession):
         try:
             ours = None if known else self._held.session.message(message_id)
         except Absent:
-            return self._take_known(wire, digest, weight)
+            if not self._passes(message_id, digest):
+                return self._take_known(wire, digest, weight)
+            super().take(wire, digest, weight)
+            return None
         super().take(wire, digest, weight)
         if known:
             return None
@@ -99,6 +104,15 @@ class Grown(ImportedSession):
         elif supersedes(wire, digest, self._said(ours), before):
             self._take_later(wire, self._said(ours))
         return None
+
+    def _passes(self, message_id: str, digest: bytes) -> bool:
+        """Pass over a message that is absent here, if the source says it as before, and only such ones before it."""
+        unchanged = self._held.session.is_checked and self._before.settled(message_id, digest)
+        if not unchanged or len(self._order) > self._passed:
+            return False
+        self._order.append(message_id)
+        self._passed, self._passed_order = self._passed + 1, in_order(self._passed_order, message_id)
+        return True
 
     async def _take_known(self, wire: WireObject, digest: bytes, weight: int) -> None:
         await self._held.one.look(lambda session: session.message(wire["id"]))
@@ -146,9 +160,12 @@ class Grown(ImportedSession):
     # Messages
 
     def _from(self, session: Session) -> int:
-        """Return where the messages begin that the source may have changed: their position in the session."""
-        del session
-        return 0
+        """Return where the messages begin that the source may have changed: their position in the session. Absent if that is not
+        known.
+        """
+        if session.absent and not session.lacks_just(self._passed, self._passed_order):
+            raise Absent
+        return session.absent
 
     async def _append(self) -> None:
         messages, self._new, self.weight = list(self._new.values()), {}, 0
@@ -157,8 +174,8 @@ class Grown(ImportedSession):
             await self._held.one.change(lambda draft: draft.append(messages, None))
 
     def _must_revise(self, session: Session) -> bool:
-        here = session.messages(self._from(session))
-        position, _ = self._wanted(here)
+        here = session.messages(start := self._from(session))
+        position, _ = self._wanted(here, start)
         return position < len(here)
 
     async def _revise(self) -> None:
@@ -175,7 +192,7 @@ class Grown(ImportedSession):
         session = await self._held.one.need(whole=True)
         start = self._from(session)
         here = session.messages(start)
-        position, wires = self._wanted(here)
+        position, wires = self._wanted(here, start)
         if position == len(here):
             return  # another import of the same source was quicker
         seq = session.seq + 1
@@ -188,14 +205,16 @@ class Grown(ImportedSession):
         await self._held.one.cut(changes, None, None)
         self._new, self.weight, self._revised = {}, 0, True
 
-    def _wanted(self, here: list[Message]) -> tuple[int, list[WireObject]]:
-        """Return how many of the session's messages remain as they are, and what follows them."""
+    def _wanted(self, here: list[Message], start: int) -> tuple[int, list[WireObject]]:
+        """Return how many of the session's messages remain as they are, and what follows them. `start`: the position of the first
+        of them.
+        """
         ids = [message.id for message in here]
-        order = merged_order(ids, self._order)
+        order = merged_order(ids, self._said_from(start))
         lost, marks = self._lost(here)
         if lost or marks:
             words = {one.id: self._said(one) for one in here if one.id in lost or one.id in marks}
-            source = set(self._order)
+            source = set(self._said_from(start))
             kept: dict[str, Json] = {one.id: one.role for one in here if one.id in source}
             earlier = replaced(
                 order, {one: words[one] for one in lost}, {one: words[one] for one in marks}, self._new, kept
@@ -217,6 +236,10 @@ class Grown(ImportedSession):
             if wire is not None:  # otherwise it was removed here in the meantime
                 wires.append(marked(wire) if one in lost else wire)
         return position, wires
+
+    def _said_from(self, start: int) -> list[str]:
+        """Return the ids that the source has for messages at this position of the session and behind it."""
+        return self._order[start:]
 
     def _with_earlier_forms(self, order: list[str]) -> list[str]:
         """`order` with each earlier form before its later one, and without those that are what the message says again."""
@@ -299,8 +322,8 @@ class Grown(ImportedSession):
         if not fresh:
             return None
         merged = {**session.metadata, **fresh}
-        in_order = [*self.info.get("metadata", {}), *merged]  # as one import of the whole has them
-        return {key: merged[key] for key in in_order if merged.get(key) is not None}
+        keys = [*self.info.get("metadata", {}), *merged]  # as one import of the whole has them
+        return {key: merged[key] for key in keys if merged.get(key) is not None}
 
 
 class FollowedSession(ImportedSession):
@@ -333,7 +356,7 @@ class FollowedSession(ImportedSession):
         self.added, self.weight = inner.added, inner.weight
 
     async def _open(self) -> None:
-        held = await self.place.held(self.local_id)
+        held = await self.place.held(self.local_id, whole=False)
         self._inner = SkippedSession(self.place, self._start)
         if held is not None:  # otherwise it was deleted in the meantime
             self._inner = Grown(self.place, self._start, held, self._known, followed=True)

@@ -121,11 +121,13 @@ class ImportTarget:
             self.open_sessions.peek(self.wire_id(local_id)) is not None or await self.store.look(local_id) is not None
         )
 
-    async def held(self, local_id: str) -> PinnedSession | None:
-        """The session of that id, with all messages in memory; None if it does not exist. BadFile."""
+    async def held(self, local_id: str, *, whole: bool = True) -> PinnedSession | None:
+        """The session of that id; None if it does not exist. BadFile. `whole`: with all messages in memory; otherwise at least their
+        ids are known.
+        """
         held = PinnedSession(self.open_sessions, self.open_sessions.of(self.store, local_id))
         try:
-            await held.one.look(lambda _: None, whole=True)
+            await held.one.look(lambda session: session.message(""), whole=whole)
         except BaseException as error:
             held.let_go()
             if isinstance(error, SessionNotFound):

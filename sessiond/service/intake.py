@@ -425,7 +425,7 @@ class Intake:
             if there and known.before is not None and known.before.arrived and known.moved_from is None:
                 return FollowedSession(place, start, known)
         try:
-            held = await place.held(start.suggested_id)
+            held = await place.held(start.suggested_id, whole=self._wanted.dry_run)
         except BadFile as error:
             self._tally.warn(
                 file.found.path, None, f"{place.wire_id(start.suggested_id)} cannot be extended: {error.message}"

@@ -319,6 +319,49 @@ async def test_a_message_that_was_known_before_comes_back(tmp_path: Path, source
     await following.served.close()
 
 
+@pytest.mark.parametrize("change", ["grows", "is inserted", "is swapped", "is gone", "is here as well"])
+async def test_a_source_is_read_whole_beside_a_shortened_session(tmp_path: Path, source: Path, change: str) -> None:
+    """After a restart its first change is found by reading all of it: the session's old messages stay out of memory, unless they are
+    concerned.
+    """
+    one = await Following(tmp_path / "one", "claude-code", limits=SHORTENED).start()
+    other = await Following(tmp_path / "other", "claude-code", goes_on=False).start()
+    lines = source.read_bytes().splitlines(keepends=True)
+    if change == "is here as well":
+        source.write_bytes(b"".join(lines[:9]))
+    for following in (one, other):
+        await following.bring(source)
+        if change == "is here as well":
+            (session,) = (await following.served.service.list())["sessions"]
+            said = {"id": "by hand", "role": "user", "content": "by hand", "timestamp": "2026-11-24T00:00:00.000Z"}
+            await following.served.service.append(FakePeer(), session["sessionId"], [said])
+            source.write_bytes(b"".join(lines))
+            await following.bring(source)
+            source.write_bytes(b"".join(lines[:9]))
+    source.write_bytes(b"".join(lines))
+    await one.served.shorten()
+    for following in (one, other):
+        await following.restart()
+    if change == "is inserted":
+        new = json.dumps({**claude("new", "user", message={"role": "user", "content": "new"}), "parentUuid": "u5"})
+        source.write_bytes(b"".join([*lines[:6], new.encode() + b"\n", *lines[6:]]))
+    elif change == "is swapped":
+        source.write_bytes(b"".join([*lines[:5], lines[6], lines[5], *lines[7:]]))
+    elif change == "is gone":
+        source.write_bytes(b"".join([*lines[:5], *lines[6:]]))
+    append(source)
+    wholes: list[str] = []
+    files: Any = one.served.house.store._files
+    read = files.read
+    files.read = lambda local_id: (wholes.append(local_id), read(local_id))[1]
+    for following in (one, other):
+        await following.bring(source)
+    assert bool(wholes) == (change != "grows")
+    await same(one, other)
+    for following in (one, other):
+        await following.served.close()
+
+
 async def test_a_file_counts_as_read_when_its_last_line_is_whole(tmp_path: Path, source: Path) -> None:
     following = await Following(tmp_path / "home", "claude-code").start()
     for state, behind in ((b"", []), (b'{"type": "user", "uu', [str(source)]), (b'id": "x"}\n', [])):

@@ -6306,4 +6306,18 @@ MUTATIONS = [
         "",
         ("tests/importers/test_turn.py", "-k", "comes_again"),
     ),
+    Planted(
+        "what the source swapped stays as it was where a session is shortened",
+        "model/session.py::Session.lacks_just",
+        "(self.absent, self._absent_ids.order) == (count, order)",
+        "self.absent == count",
+        ("tests/importers/test_reads_on.py", "-k", "beside_a_shortened and swapped"),
+    ),
+    Planted(
+        "what the source lost stays unmarked where a session is shortened",
+        "model/session.py::Session.lacks_just",
+        "(self.absent, self._absent_ids.order) == (count, order)",
+        "True",
+        ("tests/importers/test_reads_on.py", "-k", "beside_a_shortened and gone"),
+    ),
 ]

@@ -24,7 +24,7 @@ from tests.fakes.peer import FakePeer, user
 from tests.importers.collected import corpus, lines
 from tests.importers.test_agents_of_today import claude, gemini, qwen, said
 from tests.importers.test_gemini_compression import compressed
-from tests.service.test_intake import Served
+from tests.service.test_intake import SHORTENED, Served
 from tests.suite.explore import SEED
 
 FORMATS = ("markdown", "org", "text", "html")
@@ -50,11 +50,14 @@ def plain(value: Any) -> Any:
 
 
 async def same(tmp_path: Path, source: Path, states: Iterable[Callable[[], object]]) -> Served:
-    """Look at the source after each of `states`; compare with a daemon that sees only the last one."""
-    following = await Served(tmp_path / "following").start()
+    """Look at the source after each of `states`; compare with a daemon that sees only the last one. The first one keeps few messages in
+    memory.
+    """
+    following = await Served(tmp_path / "following", limits=SHORTENED).start()
     for state in states:
         state()
         await following.bring(source)
+        await following.shorten()
     once = await Served(tmp_path / "once").start()
     await once.bring(source)
     expected, found = await shown(once), await shown(following)

@@ -32,7 +32,7 @@ from tests.store.conftest import House
 S = "11111111-2222-3333-4444-55555555555"
 
 
-SHORTENED = Limits(settle_s=0.0, glanced_file_bytes=1, glanced_end_bytes=900, whole_session_bytes=4000)
+SHORTENED = Limits(settle_s=0.0, glanced_file_bytes=1, glanced_end_bytes=4000, whole_session_bytes=4000)
 """Large sessions keep only a few messages in memory."""
 
 
