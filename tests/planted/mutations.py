@@ -6234,14 +6234,14 @@ MUTATIONS = [
         "formats/jsonl_reader.py::JsonlReader.finish",
         "alone=side is None",
         "alone=False",
-        ("tests/formats/test_copies.py", "-k", "native_file"),
+        ("tests/formats/test_copied_files.py", "-k", "native_file"),
     ),
     Planted(
         "messages of another system in a copied file come after all of ours",
         "formats/interleave.py::weave",
         "if standing == 'alone'",
         "if False",
-        ("tests/formats/test_copies.py", "-k", "another_system"),
+        ("tests/formats/test_copied_files.py", "-k", "another_system"),
     ),
     Planted(
         "an empty folder is taken for a store's when a person says so",
