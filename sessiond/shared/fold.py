@@ -132,6 +132,30 @@ def marked_last(changes: list[Change]) -> list[Change]:
     return [msgspec.structs.replace(created, info=info), *changes[1:], last]
 
 
+def displaced(rows: Iterable[Ordered]) -> list[Ordered]:
+    """Return operations that the hub has lost as they come back behind words that their authors never saw. A cut would remove these
+    words as well, so it changes nothing there; and what was said again under an id that it had freed gets the operation's own.
+    """
+    return [_displaced(row) for row in rows]
+
+
+def _displaced(row: Ordered) -> Ordered:
+    try:
+        wire = unpack_json(row.body)
+    except BadFile:
+        return row  # it stays what it is: nobody can say what it does
+    if not isinstance(wire, dict):
+        return row
+    if row.kind in ("cleared", "truncated"):
+        body = pack_json({"at": wire.get("at"), "fields": {}})
+        return msgspec.structs.replace(row, kind="updated", body=body, sealed=None)
+    messages = wire.get("messages")
+    inner = messages[0] if row.kind == "appended" and isinstance(messages, list) and messages else wire.get("note")
+    if not isinstance(inner, dict) or inner.pop("id", None) is None:
+        return row
+    return msgspec.structs.replace(row, body=pack_json(wire), sealed=None)
+
+
 def understood(operation: Ordered) -> Change:
     """The change that an operation makes to a session that it fits. BadFile."""
     if operation.kind in MARKS:

@@ -32,6 +32,7 @@ from sessiond.errors import Indeterminate, ReadOnly, SessiondError, Unavailable
 from sessiond.fs import off_loop
 from sessiond.hub.port import NOTHING, HubCursor, Ordered, chain, seed
 from sessiond.ready import ready
+from sessiond.shared.fold import displaced
 from sessiond.shared.ledger_file import VERSION, copy, prepare
 from sessiond.shared.ledger_listed import ListedSessions
 from sessiond.shared.ledger_parked import ParkedOperations
@@ -301,10 +302,12 @@ class Ledger(ListedSessions, ParkedOperations):
 
         def cut() -> None:
             with self._db:
-                self._db.execute(
-                    "INSERT OR IGNORE INTO lost SELECT session, number, replica, idx, kind, id, author, voucher, received,"
-                    " body, sealed FROM operation WHERE session = ? AND number > ?",
-                    (session, after),
+                self._db.executemany(
+                    "INSERT OR IGNORE INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        (session, *msgspec.structs.astuple(row))
+                        for row in displaced(self._rows("operation", session, after))
+                    ],
                 )
                 self._db.execute("DELETE FROM operation WHERE session = ? AND number > ?", (session, after))
                 self._set_head(session, after, digest, trashed)

@@ -72,6 +72,33 @@ def test_others_wrote_to_a_restored_hub_before_it_got_back_what_it_lost(
     assert b.texts(session) == ["first", "c1", "lost 1"]
 
 
+def test_a_cut_that_a_restored_hub_lost_removes_nothing_that_was_said_since(
+    machines: Machines, own_server: Server, tmp_path: Path
+) -> None:
+    """Whoever cut never saw it, and nobody else has it in a trash."""
+    a, b = machines(2, server=own_server)
+    session = shared_session(a, b, texts=("kept", "cut"))
+    own_server.stop()
+    own_server.copy_to(tmp_path / "backup")
+    own_server.start()
+    for machine in (a, b):
+        machine.until_shared()
+    b.link.cut()
+    b.until_offline()
+    a.call("session/truncate", sessionId=session, afterSeq=1)
+    a.link.cut()
+    a.until_offline()
+    own_server.kill()
+    own_server.restore_from(tmp_path / "backup")
+    own_server.start()
+    b.link.heal()
+    b.until_shared()
+    assert "provisional" not in b.append(session, "since")
+    a.link.heal()
+    until_same([a, b])
+    assert a.texts(session) == ["kept", "cut", "since"]
+
+
 def test_an_acknowledged_append_survives_the_death_of_the_hub(machines: Machines, own_server: Server) -> None:
     """kill -9 of every process of the server, in the middle of appends: each acknowledged id is there once."""
     a, b = machines(2, server=own_server)

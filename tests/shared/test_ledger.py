@@ -6,18 +6,22 @@ import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sessiond.errors import ReadOnly, Unavailable
 from sessiond.hub.bodies import pack_json
 from sessiond.hub.port import Ordered
+from sessiond.shared import fold
 from sessiond.shared.ledger import Ledger
 from sessiond.shared.ledger_file import count_waiting
 from sessiond.shared.waiting import Waiting
 
+AT = "2026-01-01T00:00:00.000Z"
+
 
 def waiting(ledger: Ledger, message_id: str | None, text: str = "") -> Waiting:
-    body = pack_json({"at": "2026-01-01T00:00:00.000Z", "messages": [{"role": "user", "content": text}]})
+    body = pack_json({"at": AT, "messages": [{"role": "user", "content": text, "timestamp": AT}]})
     return Waiting("appended", message_id, body, [ledger.name()])
 
 
@@ -114,6 +118,31 @@ async def test_a_lost_message_whose_id_was_used_again(ledger: Ledger) -> None:
     assert (back.id, back.replica, back.index, back.body) == (
         f"m2-{ledger.replica[:8]}", ledger.replica, rows[2].index, rows[2].body,
     )  # fmt: skip
+
+
+async def test_a_lost_cut_removes_nothing_that_its_author_never_saw(ledger: Ledger) -> None:
+    """It comes back behind the words of others; what was said again under an id that it had freed keeps its own words."""
+    cut = Waiting("truncated", None, pack_json({"at": AT, "after_seq": 0}), [ledger.name()])
+    again = pack_json({"at": AT, "messages": [{"id": "m1", "role": "user", "content": "again", "timestamp": AT}]})
+    rows = [
+        Waiting("created", None, pack_json({"at": AT, "info": {}}), [ledger.name()]).ordered(0, "Ada"),
+        waiting(ledger, "m1", "first").ordered(1, "Ada"),
+        cut.ordered(2, "Ada"),
+        Waiting("appended", "m1~1", again, [ledger.name()]).ordered(3, "Ada"),
+    ]
+    ledger.confirm("s", rows)
+    assert texts(rows) == ["again"]
+    await ledger.cut("s", 1)
+    body = pack_json({"at": AT, "messages": [{"role": "user", "content": "of Bob", "timestamp": AT}]})
+    theirs = Ordered(2, "ab" * 16, 1, "appended", "m2", "Bob", None, 0, body)
+    lost = await ledger.lost("s")
+    assert [(one.replica, one.index) for one in lost] == [(one.replica, one.index) for one in rows[2:]]
+    now = [*rows[:2], theirs, *(msgspec.structs.replace(one, number=3 + place) for place, one in enumerate(lost))]
+    assert texts(now) == ["first", "of Bob", "again"]
+
+
+def texts(rows: list[Ordered]) -> list[object]:
+    return [one.content for one in fold.folded("s", rows).messages()]
 
 
 async def test_a_damaged_ledger_is_left_as_it_is(tmp_path: Path) -> None:
