@@ -32,8 +32,16 @@ def is_local_id(text: str) -> bool:
 
 
 def id_in_trash(local_id: str, seq: int) -> str:
-    """The id of an earlier state of a session in the trash. It is never cut inside an escape."""
+    """The id of an earlier state of a session in the trash."""
+    return f"{_beginning(local_id)}.was-{seq}"
+
+
+def id_beside(local_id: str, number: int) -> str:
+    """The id of a session that had another one's id."""
+    return f"{_beginning(local_id)}-{number}"
+
+
+def _beginning(local_id: str) -> str:
+    """Return as much of an id as leaves room for more. It is never cut inside an escape."""
     base = local_id[:100]
-    if "%" in base[-2:]:
-        base = base[: base.rindex("%")]
-    return f"{base}.was-{seq}"
+    return base[: base.rindex("%")] if "%" in base[-2:] else base

@@ -45,7 +45,7 @@ from sessiond.formats.names import id_in_trash
 from sessiond.limits import HUB_GATHER_CHARS, HUB_GATHER_S, Limits
 from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
 from sessiond.model.session import Absent, Session
-from sessiond.model.values import without_records
+from sessiond.model.values import join_wire_id, without_records
 from sessiond.schema.types import SessionInfo, ShownChange
 from sessiond.service.actor import told
 from sessiond.service.jobs import Job, on_durable, stream_together
@@ -206,6 +206,10 @@ class OpenSession(SessionFiles):
                 await self.merge()
 
     def _became(self, old: Session, now: Session | None) -> None:
+        moved_to = self.stored.moved_to if now is None else None
+        if moved_to is not None:
+            self.vanished(join_wire_id(self.store.name, moved_to))
+            return
         self._around.edited(self, old, now)
         if now is None:
             self.vanished()

@@ -8,6 +8,7 @@ So any sequence of operations gives a session, and every machine gets the same o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -29,7 +30,7 @@ from sessiond.model.changes import (
 )
 from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.shared.waiting import Name, Waiting
+from sessiond.shared.waiting import Name, Waiting, begins
 
 MARKS = ("trashed", "restored", "erased")
 """Kinds that say something about the session as a whole. Their body is `{"at": ...}`."""
@@ -154,6 +155,25 @@ def _displaced(row: Ordered) -> Ordered:
     if not isinstance(inner, dict) or inner.pop("id", None) is None:
         return row
     return msgspec.structs.replace(row, body=pack_json(wire), sealed=None)
+
+
+def is_other(waiting: Sequence[Waiting], rows: Sequence[Ordered]) -> bool:
+    """Return whether what waits begins a session, and the hub has another one under its id: not the same import."""
+    if not begins(waiting) or not rows:
+        return False
+    names = {(row.replica, row.index) for row in rows}
+    source = _source(waiting[0].body)
+    return not names.intersection(waiting[0].names) and (source is None or source != _source(rows[0].body))
+
+
+def _source(body: bytes) -> tuple[object, ...] | None:
+    """Return what tells the source that a session was imported from, as its `created` says."""
+    try:
+        found: Any = unpack_json(body)
+        source = found["info"]["metadata"]["source"]
+        return tuple(source[key] for key in ("tool", "path", "id"))
+    except (BadFile, KeyError, TypeError):
+        return None
 
 
 def understood(operation: Ordered) -> Change:

@@ -33,6 +33,7 @@ class KnownSession:
         """A push was refused because the hub has more than the ledger."""
         self._told: list[Change] = []
         self.fetched = False
+        self.moved_to: str | None = None
         self.shortens = False
 
     @property

@@ -36,7 +36,7 @@ from sessiond.shared.fold import displaced
 from sessiond.shared.ledger_file import VERSION, copy, prepare
 from sessiond.shared.ledger_listed import ListedSessions
 from sessiond.shared.ledger_parked import ParkedOperations
-from sessiond.shared.waiting import Name, Waiting
+from sessiond.shared.waiting import Name, Waiting, begins
 from sessiond.shield import shielded
 from sessiond.store.port import StoreProblem
 
@@ -343,18 +343,23 @@ class Ledger(ListedSessions, ParkedOperations):
         return await self._write(lost)
 
     async def erased(self, session: str, last: Ordered, digest: bytes) -> None:
-        """The hub has nothing of the session but that it was erased, with the operation `last`."""
+        """The hub has nothing of the session but that it was erased, with the operation `last`. What waits to begin another session
+        under its id goes on waiting.
+        """
+        waiting = await self.waiting(session)
+        gone = ("operation", "lost", "parked", *(() if begins(waiting) else ("waiting",)))
         self.unlist([session])
         self.heads[session] = KnownHead(last.number, digest, True)
         self.cuts[session] = self.cuts.get(session, 0) + 1
-        self.waits.pop(session, None)
+        if "waiting" in gone:
+            self.waits.pop(session, None)
         self.parked.pop(session, None)
         self.on_waits()
 
         def erase() -> None:
             self._db.execute("PRAGMA secure_delete = ON")
             with self._db:
-                for table in ("operation", "lost", "waiting", "parked"):
+                for table in gone:
                     self._db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608
                 self._insert(session, [(last, digest)])
                 self._set_head(session, last.number, digest, True)
@@ -481,6 +486,16 @@ class Ledger(ListedSessions, ParkedOperations):
 
         await shielded(self._write(change))
         self._count(session, -len(dropped))
+
+    async def rename_waiting(self, session: str, name: str) -> None:
+        """Let what waits for a session wait for another one. Errors as in `queue`."""
+
+        def rename() -> None:
+            with self._synced():
+                self._db.execute("UPDATE waiting SET session = ? WHERE session = ?", (name, session))
+
+        await shielded(self._write(rename))
+        self._count(name, self.waits.pop(session, 0))
 
     def _count(self, session: str, more: int) -> None:
         count = self.waits.get(session, 0) + more

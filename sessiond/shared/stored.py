@@ -30,6 +30,7 @@ import logging
 from collections.abc import Sequence
 
 from sessiond.errors import AlreadyExists, BadFile, Conflict, Indeterminate, ReadOnly, SessionNotFound, Unavailable
+from sessiond.formats.names import id_beside
 from sessiond.fs import off_loop
 from sessiond.hub.port import NOTHING, Ordered, seed
 from sessiond.model.changes import Change, Created
@@ -37,7 +38,7 @@ from sessiond.model.session import Session, content_equal
 from sessiond.shared import fold
 from sessiond.shared.listing import DELETED, listing_after
 from sessiond.shared.pushing import PushingSession
-from sessiond.shared.waiting import Waiting
+from sessiond.shared.waiting import Waiting, begins
 from sessiond.store.port import Complete, OnDurable, OutsideChange, SavedSession
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class SharedSession(PushingSession):
 
     async def read(self, *, whole: bool) -> Session:
         del whole  # a rendering is always read as a whole: what waits may need any message
+        self.moved_to = None
         if not await self.exists():
             await self._link.wait_asked()  # the hub may have it
         self.fetched = await self._link.need(self.local_id)
@@ -64,6 +66,9 @@ class SharedSession(PushingSession):
             self._cuts = self._ledger.cuts.get(self.local_id, 0)
             self._waiting = await self._ledger.waiting(self.local_id)
             known = self._ledger.head(self.local_id)
+            if await self._is_other():
+                await self._make_way()
+                continue
             if known.trashed:
                 await self._bury()
                 raise SessionNotFound(f"no session {self.local_id!r} in the store {self._link.name!r}")
@@ -134,6 +139,9 @@ class SharedSession(PushingSession):
 
     async def _take_in(self, shown: Session) -> Session | None:
         """Apply what the ledger has beyond `_number`."""
+        if await self._is_other():
+            self.moved_to = await self._make_way()
+            return None
         known = self._ledger.head(self.local_id)
         if self._was_cut and not known.trashed:
             return await self._made_anew()
@@ -195,6 +203,29 @@ class SharedSession(PushingSession):
         self._files.took(changes)
         self._told += changes
         return shown
+
+    async def _is_other(self) -> bool:
+        """Return whether another machine was first to give the id of what was begun here to a session of its own."""
+        if self._number != NOTHING or self._ledger.head(self.local_id).number == NOTHING or not begins(self._waiting):
+            return False
+        return fold.is_other(self._waiting, await self._ledger.operations(self.local_id, NOTHING))
+
+    async def _make_way(self) -> str:
+        """Leave the id to the other session, and return the one under which this one goes on."""
+        number = 2
+        while await self._is_taken(other := id_beside(self.local_id, number)):
+            number += 1
+        log.warning("store %s: %s is another session on the hub, so it is %s", self._link.name, self.local_id, other)
+        await self._ledger.rename_waiting(self.local_id, other)
+        self._forget()
+        for one in (other, self.local_id):
+            self._link.differs(one)
+        return other
+
+    async def _is_taken(self, local_id: str) -> bool:
+        ledger = self._ledger
+        known = local_id in ledger.heads or local_id in ledger.listed or local_id in ledger.waits
+        return known or await self._folder.look(local_id) is not None
 
     async def _gone(self, shown: Session | None, *, erased: bool) -> None:
         """Somebody deleted it. What waits is in the trash with the rest; `erased`: nothing is left of it anywhere."""

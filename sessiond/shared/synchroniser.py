@@ -97,8 +97,9 @@ class Synchroniser:
     async def _follow(self, hint: Hint | Differs | None) -> None:
         if isinstance(hint, Back) or (hint is None and self._reached):
             await self._catch_up()
-        elif not self._link.ours:
-            return  # the list has it, once it is known that this is the right store
+        elif not self._link.ours:  # the list has it, once it is known that this is the right store
+            if isinstance(hint, Differs):
+                self._store.arrived([hint.session])
         elif isinstance(hint, HeadHint):
             self._hint(hint)
         elif isinstance(hint, Differs):

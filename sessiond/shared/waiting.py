@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from sessiond.hub.port import Ordered
@@ -32,3 +34,8 @@ class Waiting(msgspec.Struct, frozen=True):
     def is_signed_as(self, row: Ordered) -> bool:
         """Return whether it was shown under the author that the hub has noted. Only a message shows one."""
         return self.kind != "appended" or self.author == row.author
+
+
+def begins(waiting: Sequence[Waiting]) -> bool:
+    """Return whether these operations make a session."""
+    return bool(waiting) and waiting[0].kind == "created"

@@ -194,6 +194,9 @@ class Stored(Protocol):
     fetched: bool
     """The last `read` has brought it to this machine: no index has it."""
 
+    moved_to: str | None
+    """The local id under which the session goes on, after `merge` has returned None; None: it is gone."""
+
     @property
     def gathers(self) -> bool:
         """True if text that streams in is gathered before it is committed."""
@@ -239,7 +242,9 @@ class Stored(Protocol):
         """Return whether another program wrote the files, as soon as they have not changed for a moment."""
 
     async def merge(self, session: Session) -> Session | None:
-        """The session as it is now. The same object: nothing happened. None: its file was removed, and it is in the trash."""
+        """The session as it is now. The same object: nothing happened. None: its file was removed, and it is in the
+        trash, or it has another id (`moved_to`).
+        """
 
     async def commit(
         self, session: Session, changes: list[Change], on_durable: OnDurable | None = None, *, agreed: bool = False
@@ -362,6 +367,7 @@ class OfThisMachine:
     """
 
     fetched = False
+    moved_to: str | None = None
     shortens = False
     # Not properties: each append looks at them several times.
     gathers = False
