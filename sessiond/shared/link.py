@@ -305,6 +305,9 @@ class HubLink:
                 continue
             if not page.more and chain_all(known.digest, rows) != page.head.digest:
                 return False
+            if rows and rows[-1].kind == "erased":  # given back to a hub that has the words again
+                await self.ledger.erased(local_id, rows[-1], page.head.digest)
+                return True
             self.ledger.confirm(local_id, rows)
             if not page.more:
                 return True

@@ -60,7 +60,7 @@ class SharedSession(PushingSession):
         self.fetched = await self._link.need(self.local_id)
         if not await self.exists():
             if await self._ended_by() == "erased":
-                await self._files.erase()  # it was in the trash here when somebody erased it
+                await self._gone(None, erased=True)
             raise SessionNotFound(f"no session {self.local_id!r} in the store {self._link.name!r}")
         while True:
             self._cuts = self._ledger.cuts.get(self.local_id, 0)

@@ -20,9 +20,24 @@ import asyncio
 import contextlib
 import logging
 
-from sessiond.errors import Conflict, SessiondError, Unavailable
-from sessiond.hub.port import NOTHING, Back, HeadHint, Hint, HubHead, HubWelcome, Lost, Ordered, Return, chain, seed
+from sessiond.errors import Conflict, SessiondError, Unauthorized, Unavailable
+from sessiond.hub.port import (
+    NOTHING,
+    Back,
+    HeadHint,
+    Hint,
+    HubHead,
+    HubWelcome,
+    Lost,
+    Operation,
+    Ordered,
+    Push,
+    Return,
+    chain,
+    seed,
+)
 from sessiond.limits import HUB_HEADS, HUB_LOOK_S, HUB_PAUSE_S, HUB_PULLS_AT_A_TIME, HUB_PUSH_BYTES, HUB_PUSH_OPERATIONS
+from sessiond.shared import fold
 from sessiond.shared.link import Differs
 from sessiond.shared.listing import listed_head
 from sessiond.shared.mirror import Mirror
@@ -208,7 +223,8 @@ class Synchroniser:
 
     def _differs(self, head: HubHead) -> bool:
         known = self._ledger.head(head.session)
-        return (known.number, known.digest) != (head.head, head.digest)
+        same = (known.number, known.digest) == (head.head, head.digest)
+        return not same or (known.trashed and head.floor < head.head)
 
     async def _settle(self, local_id: str, head: HubHead | None) -> None:
         """Do the same as `_agree`; a session that cannot be settled does not hold up the others. Unavailable."""
@@ -233,6 +249,8 @@ class Synchroniser:
 
     async def _step(self, local_id: str, head: HubHead | None) -> bool:
         """Fetch what is missing here, or give back what is missing on the hub. Return whether both have the same now."""
+        if head is not None and head.floor < head.head and await self._is_erased(local_id):
+            return await self._erase_again(local_id, head)
         known = self._ledger.head(local_id)
         number, digest = (NOTHING, seed(local_id)) if head is None else (head.head, head.digest)
         if number > known.number and not await self._link.extend(local_id):
@@ -245,6 +263,36 @@ class Synchroniser:
             return await self._lost_is_back(local_id)
         lost = await self._ledger.operations(local_id, number)
         return await self._give_back(local_id, number, digest, lost)
+
+    async def _is_erased(self, local_id: str) -> bool:
+        known = self._ledger.head(local_id)
+        rows = await self._ledger.operations(local_id, known.number - 1) if known.trashed else []
+        return bool(rows) and rows[-1].kind == "erased"
+
+    async def _erase_again(self, local_id: str, head: HubHead) -> bool:
+        """The hub has words again that were erased. A member who may not erase says at least that they were."""
+        mark = fold.mark("erased", self._link.now(), self._ledger.name)
+        operation = Operation(mark.names[-1][1], mark.kind, mark.id, mark.body)
+        try:
+            answer = await self._link.hub.erase(Push(local_id, head.head, head.digest, [operation]))
+        except Unauthorized:
+            return await self._mark_erased(local_id, head)
+        if answer.outcome in ("stored", "known"):
+            log.warning("store %s: the hub had %s again, which was erased", self._store.name, local_id)
+            await self._ledger.erased(local_id, mark.ordered(answer.head, self._link.member), answer.digest)
+        return False
+
+    async def _mark_erased(self, local_id: str, head: HubHead) -> bool:
+        known = self._ledger.head(local_id)
+        if head.digest == known.digest:
+            return True
+        page = await self._link.page(local_id, head.head - 1)
+        if page is None or page.operations[-1].kind != "erased":
+            mark = await self._ledger.operations(local_id, known.number - 1)
+            await self._give_back(local_id, head.head, head.digest, mark)
+        else:
+            await self._ledger.erased(local_id, page.operations[-1], page.head.digest)
+        return False
 
     async def _lost_is_back(self, local_id: str) -> bool:
         lost = await self._ledger.lost(local_id)
@@ -270,14 +318,17 @@ class Synchroniser:
     async def _reunite(self, local_id: str) -> bool:
         """The hub has lost operations, and others are in their place. They come after what it has now. False: look again."""
         theirs: list[Ordered] = []
-        common, digest = NOTHING, seed(local_id)
+        common, digest, last = NOTHING, seed(local_id), b""
         more = True
         while more:
             page = await self._link.page(local_id, theirs[-1].number if theirs else NOTHING)
             if page is None:
                 break
             theirs += page.operations
-            more = page.more
+            more, last = page.more, page.head.digest
+        if theirs and theirs[-1].kind == "erased":
+            await self._ledger.erased(local_id, theirs[-1], last)
+            return False
         known = self._ledger.head(local_id)
         for row in theirs:
             digest = chain(digest, row)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from sessiond.hub.address import HubAddress
 from sessiond.hub.keys import new_key
 from sessiond.hub.postgres import PostgresHub
@@ -278,6 +280,50 @@ def test_an_erased_session_is_nowhere(machines: Machines, hub_server: Server) ->
             lambda machine=machine: files_with(machine, b"unmistakable") == [],
             lambda machine=machine: f"{files_with(machine, b'unmistakable')}",
         )
+
+
+@pytest.mark.parametrize("first", ["who erased it", "who never knew it", "who may not erase"])
+def test_what_was_erased_is_erased_on_a_restored_hub(
+    machines: Machines, own_server: Server, tmp_path: Path, first: str
+) -> None:
+    """Whoever comes first to a hub that has the words again."""
+    a, b, c = machines(3, server=own_server)  # b may not erase
+    session = shared_session(a, b, c, texts=("unmistakable",))
+    own_server.stop()
+    own_server.copy_to(tmp_path / "backup")
+    own_server.start()
+    for machine in (a, b, c):
+        machine.until_shared()
+    c.call("session/save", sessionId=session)
+    c.kill()
+    c.link.cut()
+    c.home.start()
+    a.call("session/delete", sessionId=session, permanent=True)
+    until(lambda: session not in b.sessions(), b.log)
+    for machine in (a, b):
+        machine.link.cut()
+        machine.until_offline()
+    own_server.kill()
+    own_server.restore_from(tmp_path / "backup")
+    own_server.start()
+    earliest = {"who erased it": a, "who never knew it": c, "who may not erase": b}[first]
+    for machine in (earliest, a, b, c):
+        machine.link.heal()
+        machine.until_shared()
+    until(lambda: session not in c.sessions(), c.log)
+    until_same([a, b, c])
+    until(lambda: kinds_of(own_server, a, session) == ["11"], lambda: str(kinds_of(own_server, a, session)))
+    for machine in (a, b, c):
+        until(lambda machine=machine: files_with(machine, b"unmistakable") == [], machine.log)
+
+
+def kinds_of(server: Server, machine: Machine, session: str) -> list[str]:
+    """The kinds of the operations that the hub has of a session."""
+    query = (
+        "SELECT o.kind FROM sessiond.operations o JOIN sessiond.sessions s ON s.id = o.session"
+        f" WHERE s.session = '{session.partition('/')[2]}' ORDER BY o.number"
+    )
+    return server.sql(query, machine.database).splitlines()
 
 
 def files_with(machine: Machine, word: bytes) -> list[Path]:
