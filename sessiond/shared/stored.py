@@ -443,7 +443,9 @@ class SharedSession(PushingSession):
     async def restore(self) -> Session:
         self._ledger.check()
         known = self._ledger.head(self.local_id)
-        if known.number == NOTHING or await self._ended_by() == "erased":
+        if known.number == NOTHING:
+            return await self._restore_part()
+        if await self._ended_by() == "erased":
             raise SessionNotFound(f"no session {self.local_id!r} in the trash of {self._link.name!r}")
         if not known.trashed:
             raise self._taken()
@@ -458,3 +460,10 @@ class SharedSession(PushingSession):
         self._forget()
         await self._files.out_of_trash()
         return await self.read(whole=True)
+
+    async def _restore_part(self) -> Session:
+        """Put what was cut off a session there as a new one: nobody has it but the trash of this machine."""
+        session = await self._files.in_trash()
+        await self.put(session)
+        await self._leave_trash()
+        return session

@@ -451,6 +451,24 @@ class StoredSession(OfThisMachine):
             if entry is not None:
                 await around.run(trash.remove, self.local_id, entry)
 
+    async def in_trash(self) -> Session:
+        """Return what the trash has under its id, as a session of its own. SessionNotFound."""
+        with self._around.on_disk(f"{self.local_id} cannot be restored"):
+            session: Session
+            session, _, reason, was_id = await self._around.run(self._around.trash.get, self.local_id)
+        self._stand_alone(session, reason, was_id)
+        return session
+
+    def _stand_alone(self, session: Session, reason: str, was_id: str) -> None:
+        """Give it its id here; what was cut off says from which session."""
+        session.local_id = self.local_id
+        if reason != "deleted":
+            name = self._around.name
+            session.parent = {
+                "sessionId": was_id if name == "default" else f"{name}/{was_id}",
+                "seq": session.seq,
+            }
+
     async def restore(self) -> Session:
         around, trash = self._around, self._around.trash
         around.check_writable(self.local_id)
@@ -467,10 +485,7 @@ class StoredSession(OfThisMachine):
             if files and self.local_id == was_id:
                 await around.run(around.files.put_back, self.local_id, files)
             else:
-                session.local_id = self.local_id
-                if reason != "deleted":
-                    parent = was_id if around.name == "default" else f"{around.name}/{was_id}"
-                    session.parent = {"sessionId": parent, "seq": session.seq}
+                self._stand_alone(session, reason, was_id)
                 await self.put(session)
                 files = {}
             if files:  # BadFile: the entry in the trash may hold more, and remains

@@ -102,6 +102,26 @@ def said_anywhere(machine: Machine) -> bool:
     return any(b"waits" in path.read_bytes() for path in files if path.is_file())
 
 
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize("method", ["session/truncate", "session/clear"])
+def test_what_was_cut_off_comes_back_as_a_session(machines: Machines, method: str, offline: bool) -> None:
+    """Only the machine that cut has it, in its trash; restored, everybody has it. That needs no agreement."""
+    a, b = machines(2)
+    session = shared_session(a, b, texts=("first", "second"))
+    a.call(method, sessionId=session, **({"afterSeq": 1} if method == "session/truncate" else {}))
+    [cut] = [one["sessionId"] for one in a.call("session/list", filter={"deleted": True})["sessions"]]
+    if offline:
+        a.link.cut()
+        a.until_offline()
+    restored = a.call("session/restore", sessionId=cut)["session"]
+    assert (restored["sessionId"], restored["parent"]) == (cut, {"sessionId": session, "seq": 2})
+    a.link.heal()
+    until(lambda: cut in b.sessions(), b.log)
+    until_same([a, b])
+    assert b.texts(cut) == ["first", "second"]
+    assert a.call("session/list", filter={"deleted": True})["sessions"] == []
+
+
 async def test_a_ledger_keeps_what_was_parked_through_its_lives(tmp_path: Path) -> None:
     """Parked operations start to wait when the session is restored, and then get a name from the current life."""
     waiting = [Waiting("appended", f"m{number}", b"\0{}", [("r", number)]) for number in (1, 2)]
