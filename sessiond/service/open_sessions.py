@@ -106,6 +106,9 @@ class OpenSessions:
         self._later: set[asyncio.TimerHandle] = set()
         """Timers of sessions whose rest is still to be read."""
         self._sparing: asyncio.TimerHandle | None = None
+        self._cleaning_index = False
+        self._index_is_clean = True
+        """Nothing was erased on another machine since the index was cleaned last."""
 
     def add_store(self, store: Store) -> None:
         """Take the sessions of a store in. One that was there before is the same one, whose folder was accepted."""
@@ -308,6 +311,8 @@ class OpenSessions:
                 tasks = [self.spawn(self._arrived(store, local_id)) for local_id in arrived]
                 if taken is not None:
                     asyncio.gather(*tasks, return_exceptions=True).add_done_callback(lambda _: taken())
+            case port.Erased(local_id=erased):
+                self.spawn(self._erased(store, erased))
             case port.Announced(infos=infos):
                 self.catalog.announced(store, infos)
             case port.Recovered(local_ids=recovered):
@@ -339,6 +344,21 @@ class OpenSessions:
                 await self.catalog.arrived(store, local_id)
         except SessiondError as error:
             log.warning("store %s: %s", store.name, error.message)
+
+    async def _erased(self, store: Store, local_id: str) -> None:
+        """Another machine has deleted a session for ever: the index forgets its words too, once for all that come together."""
+        await self._arrived(store, local_id)
+        self._index_is_clean = False
+        if self._cleaning_index:
+            return
+        self._cleaning_index = True
+        try:
+            while not self._index_is_clean:
+                self._index_is_clean = True
+                if not await self.catalog.erased():
+                    log.warning("the search index may still have words of %s, which was deleted for ever", local_id)
+        finally:
+            self._cleaning_index = False
 
     def _take_over(self, store: Store, recovered: Iterable[str]) -> None:
         """Their changes in the journal are saved as if they had just been made."""

@@ -27,6 +27,7 @@ from sessiond.hub.port import (
     Lost,
     Operation,
     OperationPage,
+    Ordered,
     Push,
     Pushed,
     chain,
@@ -86,6 +87,8 @@ class HubLink:
         """The hub has been asked since the start, and has listed its sessions or could not be reached."""
         self.on_change: Callable[[], None] = lambda: None
         """Called on the loop when `status` says something else than before, except for the lag."""
+        self.on_erased: Callable[[str], None] = lambda local_id: None
+        """Called on the loop when the ledger has lost every word of a session that was erased elsewhere."""
         self._gathering: set[str] = set()
         self._heads: dict[str, int] = {}
         """Session -> the number of its last operation on the hub, if that is not here yet."""
@@ -301,16 +304,21 @@ class HubLink:
                 return known.number == NOTHING
             rows = page.operations
             if rows and page.head.floor > max(known.number, 0):  # all that came before it was erased
-                await self.ledger.erased(local_id, rows[0], chain(page.head.before, rows[0]))
+                await self.erased(local_id, rows[0], chain(page.head.before, rows[0]))
                 continue
             if not page.more and chain_all(known.digest, rows) != page.head.digest:
                 return False
             if rows and rows[-1].kind == "erased":  # given back to a hub that has the words again
-                await self.ledger.erased(local_id, rows[-1], page.head.digest)
+                await self.erased(local_id, rows[-1], page.head.digest)
                 return True
             self.ledger.confirm(local_id, rows)
             if not page.more:
                 return True
+
+    async def erased(self, local_id: str, last: Ordered, digest: bytes) -> None:
+        """Note what somebody else has erased. Errors as in `Ledger.queue`."""
+        await self.ledger.erased(local_id, last, digest)
+        self.on_erased(local_id)
 
     def differs(self, local_id: str) -> None:
         self.hints.put_nowait(Differs(local_id))

@@ -15,6 +15,7 @@ from sessiond.store.folder import FolderStore
 from sessiond.store.port import (
     Announced,
     Arrived,
+    Erased,
     Event,
     HealthChanged,
     HubStatus,
@@ -36,6 +37,7 @@ class SharedStore:
         self.link = link
         self._folder = folder
         self._listeners: list[Callable[[Event], None]] = []
+        link.on_erased = lambda local_id: self._emit(Erased(local_id))
         self.attended: Callable[[str], bool] = lambda _: True
         """Whether a client has a session open here, by its local id."""
 

@@ -279,7 +279,7 @@ class Synchroniser:
             return await self._mark_erased(local_id, head)
         if answer.outcome in ("stored", "known"):
             log.warning("store %s: the hub had %s again, which was erased", self._store.name, local_id)
-            await self._ledger.erased(local_id, mark.ordered(answer.head, self._link.member), answer.digest)
+            await self._link.erased(local_id, mark.ordered(answer.head, self._link.member), answer.digest)
         return False
 
     async def _mark_erased(self, local_id: str, head: HubHead) -> bool:
@@ -291,7 +291,7 @@ class Synchroniser:
             mark = await self._ledger.operations(local_id, known.number - 1)
             await self._give_back(local_id, head.head, head.digest, mark)
         else:
-            await self._ledger.erased(local_id, page.operations[-1], page.head.digest)
+            await self._link.erased(local_id, page.operations[-1], page.head.digest)
         return False
 
     async def _lost_is_back(self, local_id: str) -> bool:
@@ -327,7 +327,7 @@ class Synchroniser:
             theirs += page.operations
             more, last = page.more, page.head.digest
         if theirs and theirs[-1].kind == "erased":
-            await self._ledger.erased(local_id, theirs[-1], last)
+            await self._link.erased(local_id, theirs[-1], last)
             return False
         known = self._ledger.head(local_id)
         for row in theirs:

@@ -98,6 +98,12 @@ class Arrived(msgspec.Struct, frozen=True):
     taken: Callable[[], None] | None = None
 
 
+class Erased(msgspec.Struct, frozen=True):
+    """Another machine has deleted this session for ever: no trace of it may stay on this one."""
+
+    local_id: str
+
+
 class Announced(msgspec.Struct, frozen=True):
     """Other machines have these sessions, and nothing of them is here but what lists show. `session_id` is the local id."""
 
@@ -143,7 +149,7 @@ class WatchChanged(msgspec.Struct, frozen=True):
     problem: str | None
 
 
-Event: TypeAlias = Touched | Arrived | Announced | Recovered | HealthChanged | WatchChanged
+Event: TypeAlias = Touched | Arrived | Erased | Announced | Recovered | HealthChanged | WatchChanged
 
 
 Complete: TypeAlias = Callable[[], Awaitable[Session | None]]

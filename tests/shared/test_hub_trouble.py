@@ -327,7 +327,7 @@ def kinds_of(server: Server, machine: Machine, session: str) -> list[str]:
 
 
 def files_with(machine: Machine, word: bytes) -> list[Path]:
-    """The files of the shared store and its trash that have it."""
-    folders = [machine.home.path / "data" / name for name in ("shared", "trash")]
+    """The files of the shared store, of its trash and of the index that have it."""
+    folders = [machine.home.path / name for name in ("data/shared", "data/trash", "cache")]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     return [path for path in files if word in path.read_bytes()]
