@@ -15,6 +15,12 @@ from sessiond.errors import Conflict, InvalidParams, SessiondError, TooLarge, Un
 
 OF_ASYNCPG = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """Everything that a call of asyncpg raises when something goes wrong outside of this program."""
+_MAY_NOT_ERASE = "may not erase in this store"
+"""The end of what schema.sql says."""
+_TO_THE_TRASH = (
+    "a delete that is not permanent puts it into the trash; whoever runs the hub can give the right:"
+    " `sessiond store members STORE --add ROLE=NAME --may-erase`"
+)
 
 
 class LinkLost(Unavailable):
@@ -34,6 +40,8 @@ def meaning(error: BaseException, where: str) -> SessiondError:
                 hint="was this machine's data folder copied from another one?",
                 replica=True,
             )
+        case asyncpg.InsufficientPrivilegeError() if str(error).endswith(_MAY_NOT_ERASE):
+            return Unauthorized(f"the hub {where} refuses: {error}", hint=_TO_THE_TRASH, member=True)
         case asyncpg.InsufficientPrivilegeError():
             return Unauthorized(f"the hub {where} refuses: {error}", hint="ask whoever runs it to make you a member")
         case asyncpg.InvalidAuthorizationSpecificationError():

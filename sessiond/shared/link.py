@@ -259,8 +259,9 @@ class HubLink:
             self._down(error.message)
             raise
         except Unauthorized as error:
-            self.refused = True
-            self._down(error.message)
+            if "member" not in error.data:  # one that only lacks a right keeps its link
+                self.refused = True
+                self._down(error.message)
             raise Unavailable(error.message, hint=error.hint) from error
         finally:
             timer.cancel()

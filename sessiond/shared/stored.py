@@ -290,7 +290,7 @@ class SharedSession(PushingSession):
             if created:
                 self._forget()
             if created and isinstance(error, OutsideChange):
-                raise self._taken() from None
+                raise await self._taken() from None
             raise
         for change in fold.singles(changes):
             session.apply(change)
@@ -337,15 +337,18 @@ class SharedSession(PushingSession):
         self._ledger.check()
         self._folder.check_writable(self.local_id)
         if await self.exists() or self._ledger.head(self.local_id).number > NOTHING:
-            raise self._taken()
+            raise await self._taken()
         await self._files.begin()
 
-    def _taken(self) -> AlreadyExists:
-        trashed = self._ledger.head(self.local_id).trashed
-        hint = "it is in the trash: restore it, or choose another id" if trashed else None
-        return AlreadyExists(
-            f"the session {self.local_id!r} already exists in the store {self._link.name!r}", hint=hint
-        )
+    async def _taken(self) -> AlreadyExists:
+        there = f"the session {self.local_id!r} already exists in the store {self._link.name!r}"
+        match await self._ended_by():
+            case "erased":
+                message = f"the id {self.local_id!r} was used in the store {self._link.name!r}"
+                return AlreadyExists(message, hint="its session was deleted for ever: choose another id")
+            case "trashed":
+                return AlreadyExists(there, hint="it is in the trash: restore it, or choose another id")
+        return AlreadyExists(there)
 
     async def put(self, session: Session) -> SavedSession:
         await self.begin()
@@ -448,7 +451,7 @@ class SharedSession(PushingSession):
         if await self._ended_by() == "erased":
             raise SessionNotFound(f"no session {self.local_id!r} in the trash of {self._link.name!r}")
         if not known.trashed:
-            raise self._taken()
+            raise await self._taken()
         await self.agree()
         self._number, self._digest = known.number, known.digest
         mark = fold.mark("restored", self._link.now(), self._ledger.name)

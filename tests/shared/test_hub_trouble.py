@@ -282,6 +282,22 @@ def test_an_erased_session_is_nowhere(machines: Machines, hub_server: Server) ->
         )
 
 
+def test_a_member_who_may_not_erase_is_told_so(machines: Machines) -> None:
+    """And keeps the link; whoever may can erase it, and its id is not used again."""
+    a, b = machines(2)
+    session = shared_session(a, b)
+    error = b.client.fails("session/delete", sessionId=session, permanent=True)
+    assert "Bob may not erase" in error["message"]
+    assert "--may-erase" in error["data"]["hint"] and "trash" in error["data"]["hint"]
+    assert b.hub()["state"] == "online"
+    assert "provisional" not in b.append(session, "goes on")
+    a.call("session/delete", sessionId=session, permanent=True)
+    until(lambda: session not in b.sessions(), b.log)
+    for machine in (a, b):
+        taken = machine.client.fails("session/new", sessionId=session.partition("/")[2], store="team")
+        assert (taken["data"]["kind"], "deleted for ever" in taken["data"]["hint"]) == ("alreadyExists", True)
+
+
 @pytest.mark.parametrize("first", ["who erased it", "who never knew it", "who may not erase"])
 def test_what_was_erased_is_erased_on_a_restored_hub(
     machines: Machines, own_server: Server, tmp_path: Path, first: str
