@@ -3,7 +3,8 @@
 One connection listens, on a direct way to the server. Behind a pooler, and without a direct way, the list of changed sessions is read
 again and again instead. Either connection also tells when the hub is lost: it has a heartbeat, and `look` makes it beat at once.
 
-The states: `lost` (at the start too) -> connecting -> `back` -> ... -> `lost`. Listeners are told of each transition once.
+The states: `lost` (at the start too) -> connecting -> `back` -> ... -> `lost`. Listeners are told of each transition once,
+and of another reason why the hub stays lost, if it is one that the hub gives.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 from sessiond.errors import SessiondError, Unavailable
 from sessiond.hub.address import HubAddress
-from sessiond.hub.failures import OF_ASYNCPG, meaning
+from sessiond.hub.failures import OF_ASYNCPG, LinkLost, meaning
 from sessiond.hub.links import PostgresLink, connect
 from sessiond.hub.port import Back, HeadHint, HeadPage, Hint, HubCursor, Lost
 from sessiond.limits import HUB_CONNECT_S, HUB_HEARTBEAT_S, HUB_POLL_S, HUB_RETRY_S
@@ -40,7 +41,8 @@ class Listening:
         self._task: asyncio.Task[None] | None = None
         self._look = asyncio.Event()
         self._reached = False
-        self._told_lost = False
+        self._told: str | None = None
+        """The reason that was told last."""
 
     def subscribe(self, listener: Callable[[Hint], None]) -> None:
         self._listeners.append(listener)
@@ -63,22 +65,28 @@ class Listening:
     async def _run(self) -> None:
         pause = HUB_RETRY_S[0]
         while True:
-            reason = "the channel has changed"
+            why: SessiondError = Unavailable("the channel has changed")
             try:
                 await self._once()
             except SessiondError as error:
-                reason = error.message
+                why = error
             except OF_ASYNCPG as error:
-                reason = meaning(error, self._address.shown()).message
+                why = meaning(error, self._address.shown())
             if self._reached:
                 pause = HUB_RETRY_S[0]
-            if self._reached or not self._told_lost:
-                self._reached, self._told_lost = False, True
-                self._on_lost()
-                self._tell(Lost(reason))
+            self._lost(why)
             # Many daemons lose a hub at the same moment, and need not come back at the same moment.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, HUB_RETRY_S[1])
+
+    def _lost(self, why: SessiondError) -> None:
+        """Tell that the hub is lost, and once more if it answers meanwhile, and refuses: waiting does not help then."""
+        if self._reached or self._told is None:
+            self._on_lost()
+        elif isinstance(why, LinkLost) or why.message == self._told:
+            return
+        self._reached, self._told = False, why.message
+        self._tell(Lost(why.message))
 
     def _arrived(self) -> None:
         self._reached = True

@@ -103,6 +103,8 @@ class HubLink:
     def _hear(self, hint: Hint) -> None:
         if isinstance(hint, Lost):
             self.ours = False
+            if not self.up and self.reason not in (None, hint.reason):
+                log.warning("store %s: the hub still cannot be reached: %s", self.name, hint.reason)
             self._down(hint.reason)
             self.asked()
         elif isinstance(hint, HeadHint) and hint.head <= self.ledger.head(hint.session).number:

@@ -244,12 +244,7 @@ def test_a_member_who_was_revoked_keeps_the_replica(machines: Machines, hub_serv
     """It reads on and says why nothing is shared; appends wait."""
     a, b = machines(2)
     session = shared_session(a, b)
-
-    async def revoke() -> None:
-        async with Owner(HubAddress("team", url=hub_server.url("postgres", b.database))) as owner:
-            await owner.revoke("Bob")
-
-    asyncio.run(revoke())
+    asyncio.run(revoke_bob(hub_server, b))
     assert b.append(session, "after")["provisional"]
     b.until_offline()
     problem = b.hub()["problem"]  # from a push, or from a new connection
@@ -257,6 +252,23 @@ def test_a_member_who_was_revoked_keeps_the_replica(machines: Machines, hub_serv
     assert b.texts(session) == ["first", "after"]
     a.append(session, "alone")
     assert a.texts(session) == ["first", "alone"]
+
+
+def test_a_member_who_was_revoked_while_the_link_was_down_is_told_so(machines: Machines, hub_server: Server) -> None:
+    """The reason why the hub was lost does not hide the one why it stays lost."""
+    a, b = machines(2)
+    session = shared_session(a, b)
+    b.link.cut()
+    b.until_offline()
+    asyncio.run(revoke_bob(hub_server, b))
+    b.link.heal()
+    until(lambda: "for this role" in b.hub()["problem"], lambda: str(b.hub()))
+    assert b.texts(session) == ["first"]
+
+
+async def revoke_bob(server: Server, machine: Machine) -> None:
+    async with Owner(HubAddress("team", url=server.url("postgres", machine.database))) as owner:
+        await owner.revoke("Bob")
 
 
 def test_an_erased_session_is_nowhere(machines: Machines, hub_server: Server) -> None:
