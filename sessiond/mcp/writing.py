@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from sessiond.client import requests
 from sessiond.client.failures import AnswerLost
 from sessiond.client.types import NewMessage
-from sessiond.errors import Conflict
+from sessiond.errors import AlreadyExists, Conflict
 from sessiond.mcp.memory import Memory
 from sessiond.mcp.refusals import Refused
 from sessiond.mcp.scope import PRIVATE, folder_of
@@ -16,19 +18,38 @@ _TRIES = 8
 
 
 async def append(memory: Memory, call: AppendCall) -> AppendOutput:
-    """A message, durable when this returns; without a session id in a new session."""
+    """A message, durable when this returns; without a session id in a new session. The same call with a message id of the caller's
+    finds the session that it has made before.
+    """
     message = NewMessage(role=call.role, content=call.text, id=call.message_id or requests.new_id("m"))
     if call.session_id:
         if call.name or call.project:
             raise Refused("`name` and `project` are for a new session. Leave them out, or leave out `sessionId`.")
-        await memory.gate().one(call.session_id)
-        kept = (await memory.client.session(call.session_id).append_all([message]))[0]
-        return AppendOutput(session_id=call.session_id, seq=kept.seq, message_id=kept.id)
-    asked = requests.new(None, [message], store=None, name=call.name or None, cwd=_folder(memory, call.project))
-    made = (await memory.client.answer(asked)).value.session
+        return await _append_to(memory, call.session_id, message)
+    folder = _folder(memory, call.project)
+    made_of_call = _session_id(call, folder) if call.message_id else None
+    asked = requests.new(made_of_call, [message], store=None, name=call.name or None, cwd=folder)
+    try:
+        made = (await memory.client.answer(asked)).value.session
+    except AlreadyExists:
+        if made_of_call is None:
+            raise
+        return await _append_to(memory, made_of_call, message)
     await memory.client.session(made.session_id).close()
     page = (await memory.client.answer(requests.read(made.session_id, since=0, limit=1))).value
     return AppendOutput(session_id=made.session_id, seq=page.messages[0].seq, message_id=page.messages[0].id)
+
+
+async def _append_to(memory: Memory, session_id: str, message: NewMessage) -> AppendOutput:
+    await memory.gate().one(session_id)
+    kept = (await memory.client.session(session_id).append_all([message]))[0]
+    return AppendOutput(session_id=session_id, seq=kept.seq, message_id=kept.id)
+
+
+def _session_id(call: AppendCall, folder: str | None) -> str:
+    """The id of the session that this call makes, and no other one."""
+    said = "\0".join((call.message_id, call.role, call.text, call.name, folder or ""))
+    return f"mcp-{sha256(said.encode()).hexdigest()[:16]}"
 
 
 def _folder(memory: Memory, project: str) -> str | None:

@@ -45,6 +45,14 @@ async def test_every_tool_and_resource_in_both_revisions(shell, daemon, mode):
         assert (await ask(client, "tag", sessionId=chat.id, add=["locks"]))["tags"] == ["locks"]
         new = await ask(client, "append", text="A new thought", role="user", name="Thoughts", project="/work/b")
         assert daemon.session(new["sessionId"]).info().cwd == "/work/b"
+        own = {"text": "once", "name": "Milk", "messageId": "m-2"}
+        once = await ask(client, "append", **own)
+        assert once == await ask(client, "append", **own)
+        assert [one.text for one in daemon.session(once["sessionId"]).messages()] == ["once"]
+        other = await ask(client, "append", **own | {"text": "other words"})
+        assert other["sessionId"] != once["sessionId"]
+        for one in (once, other):
+            daemon.session(one["sessionId"]).delete()
         listed = (await client.list_resources()).resources
         assert [one.uri for one in listed] == [f"sessiond://session/{one}" for one in (new["sessionId"], chat.id)]
         templates = (await client.list_resource_templates()).resource_templates
