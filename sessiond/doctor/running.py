@@ -35,6 +35,10 @@ def examine_daemon(where: Places, status: Status | None) -> Iterator[Finding]:
         problem = problem_of(store)
         if problem is not None:
             yield Finding(f"store {store.name}", problem, f"check {store.path}")
+        # One that is away says so in the status, and comes back by itself.
+        if store.hub is not None and store.hub.state == "online" and store.hub.problem is not None:
+            hint = f"what is here is safe; `sessiond store status {store.name}` says more"
+            yield Finding(f"hub of the store {store.name}", store.hub.problem, hint)
     if status.index.state == "failing":
         hint = f"free disk space for {where.cache}, or make it writable; indexing then resumes by itself"
         yield Finding("search index", index_problem(status.index), hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sessiond.errors import Unavailable
 from sessiond.hub.port import NOTHING, seed
 from sessiond.model.changes import Change
 from sessiond.model.session import Session
@@ -56,7 +57,12 @@ class KnownSession:
         if not self._loaded:
             return False
         known = self._ledger.head(self.local_id)
-        return known.number != self._number or self._was_cut or bool(self._waiting and self._link.up)
+        return known.number != self._number or self._was_cut or bool(self._waiting and self._reachable)
+
+    @property
+    def _reachable(self) -> bool:
+        """True if the hub can be reached, and what it has of the session can be read, as far as is known."""
+        return self._link.up and self.local_id not in self._link.unreadable
 
     @property
     def _was_cut(self) -> bool:
@@ -82,6 +88,11 @@ class KnownSession:
 
     async def agree(self) -> None:
         await self._link.reach()
+        problem = self._link.unreadable.get(self.local_id)
+        if problem is not None:
+            raise Unavailable(
+                problem, hint="appends without `expectedSeq` work meanwhile; `sessiond store status` says more"
+            )
 
     async def orphans(self, session: Session) -> list[str]:
         open_ones = {message.id for message in session.streaming()}

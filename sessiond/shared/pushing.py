@@ -120,8 +120,8 @@ class PushingSession(KnownSession):
         """
         link = self._link
         if agreed or link.refuses:
-            await link.reach()
-        if not link.up:
+            await self.agree()
+        if not self._reachable:
             return "unsent"
         try:
             operations, pushed = await self._push_new(operations, listing)

@@ -29,7 +29,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from sessiond.errors import AlreadyExists, BadFile, Conflict, Indeterminate, ReadOnly, SessionNotFound, Unavailable
+from sessiond.errors import (
+    AlreadyExists,
+    BadFile,
+    ConfigError,
+    Conflict,
+    Indeterminate,
+    ReadOnly,
+    SessionNotFound,
+    Unavailable,
+)
 from sessiond.formats.names import id_beside
 from sessiond.fs import off_loop
 from sessiond.hub.port import NOTHING, Ordered, seed
@@ -129,8 +138,11 @@ class SharedSession(PushingSession):
                     await self._link.pull(self.local_id)
                 except Unavailable:
                     return shown
+                except ConfigError as error:  # its key is not here yet: until then it is as if the hub were away
+                    self._link.note_readable(self.local_id, error.message)
+                    return shown
                 self._behind = False
-            elif self._waiting and self._link.up and not await self._push_waiting(shown):
+            elif self._waiting and self._reachable and not await self._push_waiting(shown):
                 assert self._confirmed is not None
                 shown = await self._show(self._confirmed)
             if not self._to_merge and not self._behind:

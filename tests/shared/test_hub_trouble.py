@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,37 @@ def test_a_session_under_another_key_keeps_nobody_from_the_others(
         key.write_text(f"{other.line}\n{key.read_text()}")
         b.start()
         until(lambda: (b.hub()["state"], b.hub()["problem"]) == ("online", None), b.log)
+    finally:
+        b.close()
+
+
+def test_a_machine_without_the_newest_key_keeps_what_it_has(
+    machines: Machines, hub_server: Server, tmp_path: Path
+) -> None:
+    """As if the hub were away, for the sessions that it cannot read, also after a new start."""
+    a, session, key = _sealed(machines, tmp_path)
+    old = tmp_path / "old.key"
+    shutil.copy2(key, old)
+    b = Machine(tmp_path / "old", hub_server, a.database, "ada", f'key_file = "{old}"').start()
+    try:
+        until(lambda: session in b.sessions(), b.log)
+        assert b.texts(session) == ["first"]
+        a.kill()
+        key.write_text(f"{key.read_text()}{new_key().line}\n")
+        a.start()
+        a.until_shared()
+        a.append(session, "under the new key")
+        assert b.append(session, "one")["provisional"]
+        b.kill()
+        b.start()
+        until(lambda: "is sealed with the key" in str(b.hub()["problem"]), b.log)
+        assert b.append(session, "two")["provisional"]
+        assert session in b.sessions()
+        refused = b.client.fails("session/truncate", sessionId=session, afterSeq=0)["data"]
+        assert refused["kind"] == "unavailable"
+        shutil.copy2(key, old)
+        until_same([a, b])
+        assert a.texts(session) == ["first", "under the new key", "one", "two"]
     finally:
         b.close()
 
