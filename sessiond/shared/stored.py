@@ -35,6 +35,7 @@ from sessiond.errors import (
     ConfigError,
     Conflict,
     Indeterminate,
+    InvalidParams,
     ReadOnly,
     SessionNotFound,
     Unavailable,
@@ -443,8 +444,23 @@ class SharedSession(PushingSession):
     async def erase(self) -> set[str]:
         if await self._ended_by() == "trashed":
             await self._end("erased")  # it is in the trash of the others, too
+        await self._check_whole()
         await self._ledger.forget_parked(self.local_id)
         return await self._files.erase()
+
+    async def _check_whole(self) -> None:
+        """InvalidParams: it is only a part of a session, whose words the hub and all machines keep."""
+        whole = await self._files.part_of()
+        if whole is None:
+            return
+        last = await self._ledger.operations(whole, self._ledger.head(whole).number - 1)
+        if last and last[-1].kind != "erased":
+            name = self._link.name
+            raise InvalidParams(
+                f"{self.local_id} was cut off {whole}, and the hub of the store {name!r} keeps what was cut off",
+                hint=f"to erase it, delete `{name}/{whole}` for ever; this part leaves the trash in time",
+                field="permanent",
+            )
 
     async def strike_out(self) -> None:
         """The journal has nothing of a shared session."""

@@ -451,6 +451,12 @@ class StoredSession(OfThisMachine):
             if entry is not None:
                 await around.run(trash.remove, self.local_id, entry)
 
+    async def part_of(self) -> str | None:
+        """Return the local id of the session of which the trash has an earlier state under this one's id. BadFile."""
+        with self._around.on_disk(f"the trash cannot be searched for {self.local_id}"):
+            found: str | None = await self._around.run(self._around.trash.part_of, self.local_id)
+        return found
+
     async def in_trash(self) -> Session:
         """Return what the trash has under its id, as a session of its own. SessionNotFound."""
         with self._around.on_disk(f"{self.local_id} cannot be restored"):

@@ -319,6 +319,12 @@ class Trash:
         return None if meta is None else Trashed(trash_id, meta.deleted_at, meta.info, meta.reason)
 
     @_alone
+    def part_of(self, trash_id: str) -> str | None:
+        """Return the id that the session of an entry had, if it is another one. BadFile."""
+        meta = self._meta(trash_id)
+        return None if meta is None or meta.local_id == trash_id else meta.local_id
+
+    @_alone
     def describe_anew(self, trash_id: str) -> str | None:
         """Recreate the unreadable `meta.json` of an entry from the session next to it, and keep a copy of the old one.
         Returns what was done, for people; None if the session cannot be read either.

@@ -122,6 +122,20 @@ def test_what_was_cut_off_comes_back_as_a_session(machines: Machines, method: st
     assert a.call("session/list", filter={"deleted": True})["sessions"] == []
 
 
+def test_what_was_cut_off_is_erased_with_its_session(machines: Machines) -> None:
+    """Alone it cannot be: the hub and the other machines keep it, so it stays in the trash."""
+    a, b = machines(2)
+    session = shared_session(a, b, texts=("waits", "waits too"))
+    a.call("session/truncate", sessionId=session, afterSeq=1)
+    [cut] = [one["sessionId"] for one in a.call("session/list", filter={"deleted": True})["sessions"]]
+    refused = a.client.fails("session/delete", sessionId=cut, permanent=True)
+    assert (refused["data"]["kind"], session in refused["data"]["hint"]) == ("invalidParams", True)
+    assert [one["sessionId"] for one in a.call("session/list", filter={"deleted": True})["sessions"]] == [cut]
+    a.call("session/delete", sessionId=session, permanent=True)
+    assert a.call("session/list", filter={"deleted": True})["sessions"] == []
+    until(lambda: not said_anywhere(a) and not said_anywhere(b), b.log)
+
+
 async def test_a_ledger_keeps_what_was_parked_through_its_lives(tmp_path: Path) -> None:
     """Parked operations start to wait when the session is restored, and then get a name from the current life."""
     waiting = [Waiting("appended", f"m{number}", b"\0{}", [("r", number)]) for number in (1, 2)]
