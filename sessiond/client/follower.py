@@ -101,6 +101,8 @@ class SessionFollower:
 
     def _reread(self, result: Opened, edited: bool) -> Iterator[Change]:
         since, self.known = self.known or 0, result.session.seq
+        if result.messages:  # they begin earlier if the last seqs that were given on stand for something else now
+            since = min(since, result.messages[0].seq - 1)
         if result.has_more and result.messages:
             self.more_since = result.messages[-1].seq
             self._reading_to = result.session.seq

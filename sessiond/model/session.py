@@ -162,6 +162,8 @@ class Session:
         self.state: dict[str, Json] = {}
         self.saved_at: str | None = None
         """When state last changed."""
+        self.moved: tuple[int, int] | None = None
+        """Seqs above the first and up to the second were given to other changes before: those of this machine that were provisional."""
         self._messages: list[Message] = []
         self._seqs: list[int] = []
         """Only of messages in memory, like the positions in `_by_id`."""
@@ -297,6 +299,10 @@ class Session:
     def streaming(self) -> list[Message]:
         """Messages in memory that are still being streamed."""
         return [self._current(self._by_id[message_id]) for message_id in self._open]
+
+    def settled(self, seq: int) -> int:
+        """Return the last seq, up to `seq`, that means the same to whoever knows `seq` from earlier."""
+        return self.moved[0] if self.moved is not None and self.moved[0] < seq <= self.moved[1] else seq
 
     def changes_since(self, seq: int) -> list[Change] | None:
         """Every change after `seq` in order, or None if not all of them are known.
@@ -540,6 +546,7 @@ class Session:
             "metadata",
             "seq",
             "saved_at",
+            "moved",
         ):
             setattr(twin, key, getattr(self, key))
         twin.tags = list(self.tags)

@@ -29,11 +29,13 @@ def opening(
     session: Session, *, last: int | None, since: int | None, limits: Limits
 ) -> tuple[list[Message], bool, list[Change] | None]:
     """Return what a client gets when it opens a session: messages, whether there are more of them, and all changes after `since` if
-    they are known.
+    they are known. The messages begin earlier if `since` stands for something else now.
     """
     if since is None:
         return *newest(session, limits.default_page_messages if last is None else last, limits), None
-    return *following(session, since, limits.page_messages, limits), session.changes_since(since)
+    settled = session.settled(since)
+    changes = session.changes_since(since) if settled == since else None
+    return *following(session, settled, limits.page_messages, limits), changes
 
 
 def page(

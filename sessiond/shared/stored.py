@@ -98,8 +98,18 @@ class SharedSession(PushingSession):
         except (BadFile, ReadOnly) as error:  # lists leave it out all the same, and reading must work
             log.warning("store %s: %s", self._link.name, error.message)
 
+    def _note_moved(self, settled: int, last: int) -> None:
+        """Seqs above `settled` and up to `last` may stand for other changes from now on."""
+        before = self._ledger.moved.get(self.local_id, (settled, last))
+        self._ledger.moved[self.local_id] = (min(before[0], settled), max(before[1], last))
+
     async def _show(self, confirmed: Session) -> Session:
         """The session with what waits on top."""
+        shown = await self._with_waiting(confirmed)
+        shown.moved = self._ledger.moved.get(self.local_id)
+        return shown
+
+    async def _with_waiting(self, confirmed: Session) -> Session:
         if not self._waiting:
             self._confirmed = None
             return confirmed
@@ -157,6 +167,7 @@ class SharedSession(PushingSession):
             return None
         known = self._ledger.head(self.local_id)
         if self._was_cut and not known.trashed:
+            self._note_moved(0, shown.seq)
             return await self._made_anew()
         if known.number == self._number and not self._was_cut:
             return shown
@@ -181,6 +192,8 @@ class SharedSession(PushingSession):
         else:
             assert self._confirmed is not None
             self._files.took(await off_loop(fold.apply, self._confirmed, rows))
+        if waited and not unmoved:
+            self._note_moved(max(self._number, 0), shown.seq)
         self._number, self._digest = known.number, known.digest
         self._waiting = remaining
         if landed:

@@ -6320,4 +6320,18 @@ MUTATIONS = [
         "True",
         ("tests/importers/test_reads_on.py", "-k", "beside_a_shortened and gone"),
     ),
+    Planted(
+        "who follows a session is not told that its provisional seqs moved",
+        "model/session.py::Session.settled",
+        "self.moved is not None and self.moved[0] < seq <= self.moved[1]",
+        "False",
+        ("tests/shared/test_moved_seqs.py"),
+    ),
+    Planted(
+        "what stands for something else now is read again from too late",
+        "client/follower.py::SessionFollower._reread",
+        "since = min(since, result.messages[0].seq - 1)",
+        "pass",
+        ("tests/shared/test_moved_seqs.py"),
+    ),
 ]
