@@ -18,8 +18,9 @@
 ;; 1. Text belongs to the user until the daemon has made it durable.  Sent text
 ;;    is above the line as "sending", and comes back below it if it is refused
 ;;    or the daemon cannot be reached.
-;; 2. Text that came back and is sent again keeps its id: if it was durable
-;;    after all, it is not added twice.
+;; 2. Text that came back keeps its id until it is seen in the session, and then
+;;    leaves the input, or until something else is sent.  So what was durable
+;;    after all is not added twice, and the same words said later are new ones.
 ;; 3. Everything that is not in the session yet is kept as a draft in the
 ;;    session's state, at most once a second.
 
@@ -41,9 +42,8 @@
 (defvar-local sessiond-compose--pending nil
   "Lists (ID TEXT ENTRY) of what is on its way, oldest first.")
 (defvar-local sessiond-compose--returned nil
-  "An alist from text that came back to the id that it was sent with.
-If sent again it gets that id again: if it was durable after all,
-it is not added twice.")
+  "Conses (TEXT . ID) of what came back and may be durable after all.
+In the order in which the texts stand at the beginning of the input.")
 (defvar-local sessiond-compose--timer nil "Timer to keep the draft, or nil.")
 (defvar-local sessiond-compose--draft nil "The draft that the daemon has, or nil.")
 (defvar-local sessiond-compose--opened nil "Non-nil once the session was shown.")
@@ -73,30 +73,67 @@ it is not added twice.")
   "Send the text below the line.
 If that fails, the text comes back."
   (interactive)
-  (let ((text (string-trim-right (sessiond-compose-input))))
-    (cond
-     ((string-empty-p text) (user-error "There is nothing to send"))
-     (sessiond-compose--deleted
-      (user-error "This session was deleted; what you typed is still here.  `sessiond restore %s' brings it back; then switch to it"
-                  sessiond-session-id)))
-    (let* ((id (or (cdr (assoc text sessiond-compose--returned)) (sessiond-new-id)))
-           (buffer (current-buffer))
-           (entry (sessiond-with-errors
-                    (sessiond-append
-                     sessiond-session-id
-                     (list (list :id id :role "user" :content text))
-                     :on-result (lambda (_) (sessiond-compose--sent buffer id))
-                     :on-error (lambda (error)
-                                 (sessiond-compose--refused buffer id error))))))
-      ;; An entry that is refused at once leaves the text where it is.
-      (when (sessiond-pending-p entry)
-        (setq sessiond-compose--pending
-              (append sessiond-compose--pending (list (list id text entry)))
-              sessiond-compose--returned
-              (assoc-delete-all text sessiond-compose--returned))
+  (cond
+   ((string-blank-p (sessiond-compose-input)) (user-error "There is nothing to send"))
+   (sessiond-compose--deleted
+    (user-error "This session was deleted; what you typed is still here.  `sessiond restore %s' brings it back; then switch to it"
+                sessiond-session-id)))
+  (cl-loop for (text id) in (sessiond-compose--parts)
+           while (sessiond-compose--send text (or id (sessiond-new-id)))))
+
+(defun sessiond-compose--parts ()
+  "Split the input into messages, a list of (TEXT ID START).
+What came back is a message of its own with its id.  The rest has
+none.  START counts from the beginning of the input."
+  (let ((input (string-trim-right (sessiond-compose-input)))
+        (start 0)
+        (parts nil))
+    (pcase-dolist (`(,text . ,id) sessiond-compose--returned)
+      (let ((left (substring input start)))
+        (when (or (equal left text) (string-prefix-p (concat text "\n\n") left))
+          (push (list text id start) parts)
+          (setq start (min (length input) (+ start (length text) 2))))))
+    (unless (string-blank-p (substring input start))
+      (push (list (substring input start) nil start) parts))
+    (nreverse parts)))
+
+(defun sessiond-compose--send (text id)
+  "Send TEXT, with which the input begins, as message ID.
+Return whether it is on its way."
+  (let* ((buffer (current-buffer))
+         (entry (sessiond-with-errors
+                  (sessiond-append
+                   sessiond-session-id
+                   (list (list :id id :role "user" :content text))
+                   :on-result (lambda (_) (sessiond-compose--sent buffer id))
+                   :on-error (lambda (error)
+                               (sessiond-compose--refused buffer id error))))))
+    ;; An entry that is refused at once leaves the text where it is.
+    (when (sessiond-pending-p entry)
+      (setq sessiond-compose--pending
+            (append sessiond-compose--pending (list (list id text entry))))
+      (sessiond-compose--take-out 0 text)
+      (sessiond-compose--forget id)
+      (when (string-blank-p (sessiond-compose-input))
         (delete-region sessiond-compose--input (point-max))
-        (goto-char (point-max))
-        (sessiond-compose--show-pending)))))
+        ;; What came back and is not there any more was changed: it is a new text.
+        (setq sessiond-compose--returned nil))
+      (goto-char (point-max))
+      (sessiond-compose--show-pending)
+      t)))
+
+(defun sessiond-compose--take-out (start text)
+  "Delete TEXT, which is at START of the input, and the blank line after it."
+  (save-excursion
+    (goto-char (+ sessiond-compose--input start))
+    (delete-region (point) (+ (point) (length text)))
+    (when (looking-at "\n\n")
+      (delete-region (point) (match-end 0)))))
+
+(defun sessiond-compose--forget (id)
+  "Forget that message ID came back."
+  (setq sessiond-compose--returned
+        (cl-delete id sessiond-compose--returned :key #'cdr :test #'equal)))
 
 (defun sessiond-compose-input ()
   "The text below the line."
@@ -110,7 +147,12 @@ If that fails, the text comes back."
       (sessiond-compose--keep-soon))))
 
 (defun sessiond-compose-arrived (id)
-  "Message ID is in the session: it is no longer on its way."
+  "Message ID is in the session: it is neither on its way nor to be sent."
+  (when-let* ((part (and (rassoc id sessiond-compose--returned)
+                         (cl-find id (sessiond-compose--parts)
+                                  :key #'cadr :test #'equal))))
+    (sessiond-compose--take-out (nth 2 part) (car part)))
+  (sessiond-compose--forget id)
   (when (assoc id sessiond-compose--pending)
     (setq sessiond-compose--pending (assoc-delete-all id sessiond-compose--pending))
     (sessiond-compose--show-pending)))
@@ -134,8 +176,10 @@ If that fails, the text comes back."
 
 (defun sessiond-compose--return (pendings)
   "Put the texts of PENDINGS before what was typed meanwhile."
-  (dolist (pending pendings)
-    (push (cons (nth 1 pending) (nth 0 pending)) sessiond-compose--returned))
+  (setq sessiond-compose--returned
+        (append (mapcar (lambda (pending) (cons (nth 1 pending) (nth 0 pending)))
+                        pendings)
+                sessiond-compose--returned))
   (let ((at-end (= (point) (point-max)))
         (text (mapconcat #'cadr pendings "\n\n"))
         (typed (sessiond-compose-input)))

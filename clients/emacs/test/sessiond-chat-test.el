@@ -334,31 +334,6 @@
     (sessiond-send)
     (should (equal (sessiond-compose-input) (concat "bad " (string #x3fff80))))))
 
-(sessiond-test sessiond-chat-unreachable
-    "When the daemon cannot be reached the text comes back, and sent again it is there once."
-  (let ((id (sessiond-test-new)))
-    (sessiond-test-open id)
-    (sessiond-test-type "was it there?")
-    ;; It arrives, but the answer does not.
-    (let ((sessiond-server '("sh" "-c" "echo 'sessiond: the disk is gone' >&2; exit 69"))
-          (sessiond--retry-delays [0 1000]))
-      (cl-letf* ((send (symbol-function 'sessiond--send))
-                 ((symbol-function 'sessiond--send)
-                  (lambda (method params _on-result _on-error &optional _patience)
-                    (funcall send method params #'ignore #'ignore))))
-        (sessiond-send))
-      (sessiond-test-until (equal (sessiond-test-said id) '("was it there?")))
-      (delete-process sessiond--process)
-      (sessiond-test-until (equal (sessiond-compose-input) "was it there?"))
-      (should-not (sessiond-pending-p)))
-    (sessiond-connect)
-    (sessiond-test-until (= (sessiond-test-times "was it there?") 2))
-    (sessiond-send)
-    (sessiond-test-until (equal (sessiond-compose-input) ""))
-    (sessiond-test-until (not (sessiond-pending-p)))
-    (should (= (sessiond-test-times "was it there?") 1))
-    (should (equal (sessiond-test-said id) '("was it there?")))))
-
 (sessiond-test sessiond-chat-no-program
     "With no program on the path the text stays where it was typed."
   (sessiond-test-open (sessiond-test-new))

@@ -1,0 +1,70 @@
+;;; sessiond-compose-test.el --- What came back below the line  -*- lexical-binding: t; -*-
+
+;;; Code:
+
+(require 'sessiond-test-support)
+
+(defmacro sessiond-compose-test--unanswered (texts &rest body)
+  "Send TEXTS, which arrive without an answer, and run BODY when they came back.
+The daemon cannot be reached in BODY."
+  (declare (indent 1))
+  `(let ((sessiond-server '("sh" "-c" "echo 'sessiond: the disk is gone' >&2; exit 69"))
+         (sessiond--retry-delays [0 1000]))
+     (cl-letf* ((send (symbol-function 'sessiond--send))
+                ((symbol-function 'sessiond--send)
+                 (lambda (method params _on-result _on-error &optional _patience)
+                   (funcall send method params #'ignore #'ignore))))
+       (dolist (text ,texts)
+         (sessiond-test-type text)
+         (sessiond-send)))
+     (sessiond-test-until (equal (sessiond-test-said sessiond-session-id) ,texts))
+     (delete-process sessiond--process)
+     (sessiond-test-until (equal (sessiond-compose-input) (string-join ,texts "\n\n")))
+     (should-not (sessiond-pending-p))
+     ,@body))
+
+(defun sessiond-compose-test--send (text)
+  "Send TEXT, and wait until it is answered."
+  (sessiond-test-type text)
+  (sessiond-send)
+  (sessiond-test-until (not (sessiond-pending-p))))
+
+(sessiond-test sessiond-compose-arrived-after-all
+    "What came back and is seen in the session leaves the input; what was typed after it stays."
+  (let ((id (sessiond-test-new)))
+    (sessiond-test-open id)
+    (sessiond-compose-test--unanswered '("first" "second")
+      (sessiond-test-type "\n\nthird"))
+    (sessiond-connect)
+    (sessiond-test-until (equal (sessiond-compose-input) "third"))
+    (sessiond-compose-test--send "")
+    (should (equal (sessiond-test-said id) '("first" "second" "third")))))
+
+(sessiond-test sessiond-compose-same-words-later
+    "The words of a message that came back and was there after all can be said once more."
+  (let ((id (sessiond-test-new)))
+    (sessiond-test-open id)
+    (sessiond-compose-test--unanswered '("yes")
+      (delete-region sessiond-compose--input (point-max)))
+    (sessiond-connect)
+    (sessiond-test-until (= (sessiond-test-times "yes") 1))
+    (sessiond-compose-test--send "yes")
+    (should (equal (sessiond-test-said id) '("yes" "yes")))))
+
+(sessiond-test sessiond-compose-sent-again
+    "Messages that came back and are sent again before they are seen are there once each."
+  (let ((id (sessiond-test-new)))
+    (sessiond-test-open id)
+    (sessiond-compose-test--unanswered '("first" "second"))
+    (cl-letf (((symbol-function 'sessiond-compose-arrived) #'ignore))
+      (sessiond-connect)
+      (sessiond-test-until (= (sessiond-test-times "second") 2)))
+    (sessiond-compose-test--send "\n\nthird")
+    (should (equal (sessiond-compose-input) ""))
+    (should (= (sessiond-test-times "second") 1))
+    (should (equal (sessiond-test-said id) '("first" "second" "third")))
+    (sessiond-compose-test--send "first")
+    (should (equal (last (sessiond-test-said id) 2) '("third" "first")))))
+
+(provide 'sessiond-compose-test)
+;;; sessiond-compose-test.el ends here
