@@ -54,9 +54,12 @@ def g:Test_no_daemon_can_be_started()
   t.WaitForMessage('no connection: sessiond: the daemon did not start')
   t.Wait('offline', () => sessiond#Statusline() ==# '[x:0 offline]')
   SessiondSay waits
-  assert_match('unsent', sessiond#Statusline())
+  # Leaving a window is not leaving Vim.
+  help
+  quit
+  assert_match('1 unsent', sessiond#Statusline())
   # Leaving Vim is refused while it is nowhere else.
-  doautocmd QuitPre
+  doautocmd ExitPre
   assert_equal(['waits'], DraftText())
   assert_true(getbufvar('sessiond-draft://x', '&modified'))
 enddef
@@ -161,6 +164,60 @@ def g:Test_a_message_whose_fate_is_unknown_is_sent_again_under_its_id()
   SessiondSay
   t.Wait('it is sent again', () => len(Appended(log)) == 2)
   assert_equal(Appended(log)[0], Appended(log)[1])
+enddef
+
+def g:Test_what_came_back_leaves_the_draft_when_it_is_seen_and_otherwise_keeps_its_id()
+  var log = Fake({'session/append': Failing('indeterminate', 'the disk failed')})
+  OpenX()
+  SessiondSay not there
+  t.Wait('it came back', () => DraftText() == ['not there'])
+  SessiondSay there
+  t.Wait('it came back too', () => DraftText() == ['there', '', 'not there'])
+  var opened = deepcopy(OPENED)
+  opened.result.messages = [extend({seq: 1}, Appended(log)[1])]
+  var again = Fake({'session/open': opened, 'session/append': {result: {messages: [{id: 'n', seq: 2}]}}, 'state/set': v:null})
+  for relay in job_info()
+    job_stop(relay, 'kill')
+  endfor
+  t.Wait('what is there left the draft', () => DraftText() == ['not there'])
+  t.WaitForMessage('reconnected')
+  setbufline('sessiond-draft://x', 2, ['', 'more'])
+  SessiondSay
+  t.Wait('the rest is sent', () => len(Appended(again)) == 2)
+  assert_equal(Appended(log)[0], Appended(again)[0])
+  assert_equal('more', Appended(again)[1].content)
+  SessiondSay there
+  t.Wait('the same words again', () => len(Appended(again)) == 3)
+  assert_notequal(Appended(log)[1].id, Appended(again)[2].id)
+enddef
+
+def g:Test_what_comes_back_leaves_the_cursor_in_what_is_being_typed()
+  Fake({'session/append': Failing('readOnly', 'the disk is full')})
+  OpenX()
+  SessiondDraft
+  setline(1, 'hel')
+  SessiondSay first
+  t.Wait('it came back', () => DraftText() == ['first', '', 'hel'])
+  assert_equal(3, line('.'))
+enddef
+
+def g:Test_an_earlier_draft_comes_back_once_before_what_was_typed_meanwhile()
+  var opened = deepcopy(OPENED)
+  opened.result.state = {'draft:vim': 'yesterday'}
+  Fake({'session/open': opened, 'state/set': v:null})
+  edit sessiond://x
+  SessiondDraft
+  setline(1, 'today')
+  t.Wait('both are there', () => DraftText() == ['yesterday', '', 'today'])
+  # Deleted while the daemon is away: it was deleted here, so the daemon's text is the older one.
+  for relay in job_info()
+    job_stop(relay, 'kill')
+  endfor
+  t.WaitForMessage('was lost')
+  deletebufline('sessiond-draft://x', 1, '$')
+  t.WaitForMessage('reconnected')
+  t.Wait('it is open again', () => sessiond#Statusline() ==# '[x:0]')
+  assert_equal([''], DraftText())
 enddef
 
 def g:Test_what_waits_is_sent_when_the_buffer_goes_away_before_the_session_is_open_again()

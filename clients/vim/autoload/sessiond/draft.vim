@@ -15,22 +15,26 @@ const HEIGHT = 5
 const KEEP_MS = 1000
 
 # What this adds to a room: {draft: buffer or 0, typed: its text when it was last read, kept: the text that the daemon has, said: the
-# last text that became a message, stored_at, timer, complained: the user was told that the daemon refuses it}.
+# last text that became a message, restored: whether an earlier Vim's draft was looked for, stored_at, timer, complained: the user was told that the daemon refuses it}.
 export def Join(to: any)
   var buf = bufexists(Name(to.id)) ? bufadd(Name(to.id)) : 0
   extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', said: '', stored_at: [], timer: 0, complained: false})
+  to.restored = Text(to) !=# ''
 enddef
 
-# The session was opened: an earlier draft comes back if nothing else has been typed since, and if it was not sent from here. What an
-# earlier Vim may have sent is shown: the same may have been typed again, and twice is better than lost.
+# The session was opened. The first time an earlier draft comes back, before what has been typed since, unless it was sent from here; later
+# the text here is the newer one. What an earlier Vim may have sent is shown: the same may have been typed again, and twice is better than
+# lost.
 export def Opened(of: any, state: dict<any>)
   var stored = get(state, KEY, '')
   of.kept = type(stored) == v:t_string ? stored : ''
-  if of.kept !=# '' && Text(of) ==# '' && empty(of.outbox) && of.kept !=# of.said
+  var known = mapnew(of.outbox, (_, entry) => entry.text) + ['', of.said, Text(of)]
+  if !of.restored && index(known, of.kept) < 0
     PutBack(of, [of.kept])
   else
     Touch(of)
   endif
+  of.restored = true
 enddef
 
 # Opens the window for typing, at the end of the present text.
@@ -45,9 +49,25 @@ enddef
 # Puts unsent texts before what has been typed since.
 export def PutBack(of: any, texts: list<string>)
   Show(of)
-  var typed = Text(of)
-  var all = texts + (typed ==# '' ? [] : [typed])
-  Fill(of.draft, join(all, "\n\n"))
+  var text = join(texts, "\n\n")
+  if Text(of) ==# ''
+    Fill(of.draft, text)
+  else
+    # Inserted, so that the cursor stays in what is being typed.
+    appendbufline(of.draft, 0, split(text, "\n", true) + [''])
+  endif
+  Touch(of)
+enddef
+
+# Takes lines out, and the empty one after them.
+export def TakeOut(of: any, line: number, rows: number)
+  if of.draft != 0 && bufloaded(of.draft)
+    silent deletebufline(of.draft, line + 1, min([line + rows + 1, getbufinfo(of.draft)[0].linecount]))
+  else
+    var lines = split(of.typed, "\n", true)
+    remove(lines, line, min([line + rows, len(lines) - 1]))
+    of.typed = join(lines, "\n")
+  endif
   Touch(of)
 enddef
 
@@ -59,7 +79,7 @@ export def Send(of: any)
     return
   endif
   Fill(of.draft, '')
-  outbox.Say(of, text)
+  outbox.SayDraft(of, text)
 enddef
 
 # Closes its window if its conversation is no longer shown: below another one it would be taken for that one's draft.
@@ -226,8 +246,8 @@ def Written(buf: number)
   endif
 enddef
 
-# Asks only about what could not be sent, not about a draft that the daemon has.
-def Quitting()
+# Before Vim exits. It asks only about what could not be sent, not about a draft that the daemon has.
+def Exiting()
   outbox.TakeBackUnsent()
   for buf in getbufinfo({bufmodified: 1})
     var of = room.Of(buf.bufnr)
@@ -239,5 +259,5 @@ enddef
 
 augroup sessiond_quit
   autocmd!
-  autocmd QuitPre * Quitting()
+  autocmd ExitPre * Exiting()
 augroup END

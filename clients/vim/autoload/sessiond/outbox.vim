@@ -2,7 +2,8 @@ vim9script
 # Our messages: each waits in its room's outbox until it is durable.
 #
 # An entry is {text, message}. The message has our own id, so that it may be sent again after a lost answer: the daemon takes it once.
-# What cannot be sent goes back into the draft.
+# What cannot be sent goes back into the draft. It may be durable after all, so it keeps its id until that is seen in the session, and then
+# leaves the draft, or until something else is sent. It is a message of its own, also together with other text.
 
 import autoload './client.vim'
 import autoload './draft.vim'
@@ -13,18 +14,71 @@ import autoload './view.vim'
 
 var made = 0
 
+# By session: [{text, id}, ...], what came back, in the order in which it stands at the beginning of the draft. It outlives its room, as the
+# draft does.
+var returned: dict<list<dict<string>>> = {}
+
 export def Say(to: any, text: string)
-  var entry = {text: text, message: {id: Id(to, text), role: 'user', content: text}}
-  add(to.outbox, entry)
+  SayAll(to, [{text: text, id: NewId()}])
+enddef
+
+# Says the whole draft.
+export def SayDraft(to: any, text: string)
+  var parts = Parts(to, text)
+  returned[to.id] = []
+  SayAll(to, mapnew(parts, (_, part) => ({text: part.text, id: part.id ?? NewId()})))
+enddef
+
+def SayAll(to: any, messages: list<dict<string>>)
+  var entries = mapnew(messages, (_, one) => ({text: one.text, message: {id: one.id, role: 'user', content: one.text}}))
+  extend(to.outbox, entries)
   if to.state ==# 'gone'
     room.OpenAgain(to)
   elseif to.state ==# 'lost'
     words.Warn('the message will be sent when the daemon is back')
     Wake(to)
   else
-    Send(to, entry)
+    for entry in entries
+      Send(to, entry)
+    endfor
   endif
   room.Refresh()
+enddef
+
+# The messages of a draft: [{text, id, line, rows}, ...], the last one without an id if it did not come back.
+def Parts(to: any, text: string): list<dict<any>>
+  var lines = split(text, "\n", true)
+  var parts: list<dict<any>> = []
+  var line = 0
+  for one in get(returned, to.id, [])
+    var back = split(one.text, "\n", true)
+    var end = line + len(back)
+    if lines[line : end - 1] == back && get(lines, end, '') ==# ''
+      add(parts, {text: one.text, id: one.id, line: line, rows: len(back)})
+      line = end + 1
+    endif
+  endfor
+  var rest = join(lines[line :], "\n")
+  if trim(rest) !=# ''
+    add(parts, {text: rest, id: '', line: line, rows: 0})
+  endif
+  return parts
+enddef
+
+# These messages are in the session: what came back of them needs not be sent.
+export def Arrived(to: any, messages: list<any>)
+  if empty(get(returned, to.id, []))
+    return
+  endif
+  for message in messages
+    if indexof(returned[to.id], (_, one) => one.id ==# message.id) < 0
+      continue
+    endif
+    for part in filter(Parts(to, draft.Text(to)), (_, one) => one.id ==# message.id)
+      draft.TakeOut(to, part.line, part.rows)
+    endfor
+    filter(returned[to.id], (_, one) => one.id !=# message.id)
+  endfor
 enddef
 
 # Sends everything that waits, after the connection was lost.
@@ -36,11 +90,16 @@ enddef
 
 # Puts what could not be sent back into the draft.
 export def TakeBack(to: any)
-  var texts = mapnew(remove(to, 'outbox'), (_, entry) => entry.text)
+  var entries = remove(to, 'outbox')
   to.outbox = []
-  if !empty(texts)
-    draft.PutBack(to, texts)
+  if !empty(entries)
+    PutBack(to, entries)
   endif
+enddef
+
+def PutBack(to: any, entries: list<any>)
+  returned[to.id] = mapnew(entries, (_, entry) => ({text: entry.text, id: entry.message.id})) + get(returned, to.id, [])
+  draft.PutBack(to, mapnew(entries, (_, entry) => entry.text))
 enddef
 
 # Before Vim exits: what waits for a lost connection.
@@ -52,12 +111,7 @@ export def TakeBackUnsent()
   endfor
 enddef
 
-# A message with an unknown outcome keeps its id when it is sent again.
-def Id(to: any, text: string): string
-  var unsure = get(to, 'unsure', {})
-  if get(unsure, 'text', v:null) ==# text
-    return unsure.id
-  endif
+def NewId(): string
   made += 1
   return printf('vim-%d-%d-%x-%d', localtime(), getpid(), rand(), made)
 enddef
@@ -85,12 +139,10 @@ def Sent(to: any, entry: any, error: dict<any>, answer: any)
   remove(to.outbox, place)
   if !empty(error)
     words.Error('not sent', error)
-    to.unsure = error.kind ==# 'indeterminate' ? {text: entry.text, id: entry.message.id} : {}
-    draft.PutBack(to, [entry.text])
+    PutBack(to, [entry])
   elseif !left
     var message = extend({seq: answer.messages[0].seq, timestamp: strftime('%Y-%m-%d %H:%M')}, entry.message)
     view.Paint(to.buf, to.t, transcript.Put(to.t, message))
-    to.unsure = {}
     to.said = entry.text
     draft.Touch(to)
   endif

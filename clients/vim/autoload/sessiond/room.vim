@@ -188,6 +188,7 @@ def Opened(room: any, since: bool, error: dict<any>, opened: any)
   else
     transcript.Load(room.t, opened)
     view.Reset(room.buf, room.t)
+    outbox.Arrived(room, opened.messages)
   endif
   for change in remove(room, 'early')
     Follow(room, change)
@@ -214,6 +215,9 @@ def NotOpened(room: any, error: dict<any>)
 enddef
 
 def Follow(room: any, change: any)
+  if change.kind ==# 'appended'
+    outbox.Arrived(room, change.messages)
+  endif
   var edits = transcript.Apply(room.t, change)
   for edit in edits
     if edit[0] ==# 'read'
