@@ -69,9 +69,12 @@ return {
       t.wait_for_message('no connection: no daemon could be reached or started (run `sessiond doctor`)')
       t.wait_for_statusline('[x:0 offline]')
       vim.cmd('SessiondSay waits')
-      t.matches('unsent', t.statusline())
+      -- Leaving a window is not leaving Neovim.
+      vim.cmd('help')
+      vim.cmd('quit')
+      t.matches('1 unsent', t.statusline())
       -- Leaving Neovim is refused while it is nowhere else.
-      vim.cmd('doautocmd QuitPre')
+      vim.cmd('doautocmd ExitPre')
       draft_is({ 'waits' })
       t.equal(true, vim.bo[vim.fn.bufadd('sessiond-draft://x')].modified)
     end,
@@ -201,6 +204,67 @@ return {
         return #appended(log) == 2
       end)
       t.equal(appended(log)[1], appended(log)[2])
+    end,
+  },
+  {
+    'what came back leaves the draft when it is seen, and otherwise keeps its id',
+    function()
+      local log = fake({ ['session/append'] = failing('indeterminate', 'the disk failed') })
+      open_x()
+      vim.cmd('SessiondSay not there')
+      draft_is({ 'not there' })
+      vim.cmd('SessiondSay there')
+      draft_is({ 'there', '', 'not there' })
+      local open = vim.deepcopy(OPENED)
+      open.result.messages = { vim.tbl_extend('force', appended(log)[2], { seq = 1 }) }
+      local taken = { result = { messages = { { id = 'n', seq = 2 } } } }
+      local again = fake({ ['session/open'] = open, ['session/append'] = taken, ['state/set'] = vim.NIL })
+      client.abandon()
+      draft_is({ 'not there' })
+      t.wait_for_message('reconnected')
+      vim.api.nvim_buf_set_lines(vim.fn.bufadd('sessiond-draft://x'), 1, -1, false, { '', 'more' })
+      local function say(text, count)
+        vim.cmd('SessiondSay ' .. text)
+        t.wait('it is sent', function()
+          return #appended(again) == count
+        end)
+      end
+      say('', 2)
+      t.equal(appended(log)[1], appended(again)[1])
+      t.equal('more', appended(again)[2].content)
+      say('there', 3)
+      t.equal(false, appended(log)[2].id == appended(again)[3].id)
+    end,
+  },
+  {
+    'what comes back leaves the cursor in what is being typed',
+    function()
+      fake({ ['session/append'] = failing('readOnly', 'the disk is full') })
+      open_x()
+      vim.cmd('SessiondDraft')
+      vim.fn.setline(1, 'hel')
+      vim.cmd('SessiondSay first')
+      draft_is({ 'first', '', 'hel' })
+      t.equal(3, vim.fn.line('.'))
+    end,
+  },
+  {
+    'an earlier draft comes back once, before what was typed meanwhile',
+    function()
+      local open = vim.deepcopy(OPENED)
+      open.result.state = { ['draft:neovim'] = 'yesterday' }
+      fake({ ['session/open'] = open, ['state/set'] = vim.NIL })
+      vim.cmd('edit sessiond://x')
+      vim.cmd('SessiondDraft')
+      vim.fn.setline(1, 'today')
+      draft_is({ 'yesterday', '', 'today' })
+      -- Deleted while the daemon is away: it was deleted here, so the daemon's text is the older one.
+      client.abandon()
+      t.wait_for_message('was lost')
+      vim.api.nvim_buf_set_lines(vim.fn.bufadd('sessiond-draft://x'), 0, -1, false, {})
+      t.wait_for_message('reconnected')
+      t.wait_for_statusline('[x:0]')
+      draft_is({ '' })
     end,
   },
   {

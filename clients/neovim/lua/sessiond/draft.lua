@@ -78,25 +78,32 @@ local function store(of, text)
 end
 
 -- What this adds to a room: {draft: buffer or nil, typed: its text when it was last read, kept: the text that the daemon has, said: the
--- last text that became a message, stored_at, timer, complained: the user was told that the daemon refuses it}.
+-- last text that became a message, restored: whether an earlier Neovim's draft was looked for, stored_at, timer, complained: the user was told that the daemon refuses it}.
 function M.join(to)
   local name = buffer_name(to.id)
   if vim.fn.bufexists(name) == 1 then
     to.draft = vim.fn.bufadd(name)
   end
   to.typed, to.kept, to.said, to.stored_at = '', '', '', -EVERY_MS
+  to.restored = M.text(to) ~= ''
 end
 
--- The session was opened: an earlier draft comes back if nothing else has been typed since, and if it was not sent from here. What an
--- earlier Neovim may have sent is shown: the same may have been typed again, and twice is better than lost.
+-- The session was opened. The first time an earlier draft comes back, before what has been typed since, unless it was sent from here; later
+-- the text here is the newer one. What an earlier Neovim may have sent is shown: the same may have been typed again, and twice is better
+-- than lost.
 function M.opened(of, state)
   local stored = state[KEY]
   of.kept = type(stored) == 'string' and stored or ''
-  if of.kept ~= '' and M.text(of) == '' and #of.outbox == 0 and of.kept ~= of.said then
+  local known = of.kept == '' or of.kept == of.said or of.kept == M.text(of)
+  for _, entry in ipairs(of.outbox) do
+    known = known or of.kept == entry.text
+  end
+  if not of.restored and not known then
     M.put_back(of, { of.kept })
   else
     M.touch(of)
   end
+  of.restored = true
 end
 
 -- Shows the draft below its conversation, if that is shown, and remains in the current window.
@@ -143,11 +150,27 @@ end
 -- Puts unsent texts before what has been typed since.
 function M.put_back(of, texts)
   show(of)
-  local all = vim.list_slice(texts)
-  if typed(of) ~= '' then
-    all[#all + 1] = M.text(of)
+  local text = table.concat(texts, '\n\n')
+  if typed(of) == '' then
+    fill(of.draft, text)
+  else
+    -- Inserted, so that the cursor stays in what is being typed.
+    vim.api.nvim_buf_set_lines(of.draft, 0, 0, false, vim.split(text .. '\n', '\n', { plain = true }))
   end
-  fill(of.draft, table.concat(all, '\n\n'))
+  M.touch(of)
+end
+
+-- Takes lines out, and the empty one after them.
+function M.take_out(of, line, rows)
+  if loaded(of) then
+    vim.api.nvim_buf_set_lines(of.draft, line, line + rows + 1, false, {})
+  else
+    local lines = vim.split(of.typed, '\n', { plain = true })
+    for _ = 1, math.min(rows + 1, #lines - line) do
+      table.remove(lines, line + 1)
+    end
+    of.typed = table.concat(lines, '\n')
+  end
   M.touch(of)
 end
 
@@ -159,7 +182,7 @@ function M.send(of)
     return
   end
   fill(of.draft, '')
-  require('sessiond.outbox').say(of, text)
+  require('sessiond.outbox').say_draft(of, text)
 end
 
 -- Something was typed or sent: the daemon gets it now, or a second after the last time.
@@ -239,8 +262,8 @@ function M.read(name, buf)
   end)
 end
 
--- Asks only about what could not be sent, not about a draft that the daemon has.
-vim.api.nvim_create_autocmd('QuitPre', {
+-- Before Neovim exits. It asks only about what could not be sent, not about a draft that the daemon has.
+vim.api.nvim_create_autocmd('ExitPre', {
   group = vim.api.nvim_create_augroup('sessiond_quit', {}),
   callback = function()
     require('sessiond.outbox').take_back_unsent()

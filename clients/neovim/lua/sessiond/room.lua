@@ -165,6 +165,9 @@ end
 -- Opening and following
 
 local function follow(room, change)
+  if change.kind == 'appended' then
+    outbox().arrived(room, change.messages)
+  end
   local edits = transcript.apply(room.t, change)
   for _, edit in ipairs(edits) do
     if edit[1] == 'read' then
@@ -205,6 +208,7 @@ local function opened(room, since, failure, result)
   else
     transcript.load(room.t, result)
     view.reset(room.buf, room.t)
+    outbox().arrived(room, result.messages)
   end
   local early = room.early
   room.early = {}
