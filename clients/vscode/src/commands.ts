@@ -392,7 +392,7 @@ export class Commands {
             this.tell.info('Nothing has been typed');
             await this.drafts.open(room);
         } else {
-            room.say(room.draft.take());
+            room.sayDraft();
         }
     }
 

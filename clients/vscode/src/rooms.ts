@@ -5,6 +5,7 @@ import * as vscode from 'vscode';
 import { systemClock } from './core/clock';
 import { failureOf } from './core/failure';
 import { Change, FileWarning } from './core/protocol';
+import { Returned } from './core/returned';
 import { Outbox, Room, RoomHost, Unsent } from './core/room';
 import { Link } from './link';
 import { Tell } from './tell';
@@ -67,6 +68,7 @@ export interface Views {
 export class Rooms implements vscode.Disposable {
     views!: Views;
     private readonly rooms = new Map<string, Room>();
+    private readonly returned = new Map<string, Returned>();
     private readonly leaving = new Map<string, Promise<void>>();
     private readonly painted = new vscode.EventEmitter<Room>();
     private readonly disposables: vscode.Disposable[] = [this.painted];
@@ -134,7 +136,9 @@ export class Rooms implements vscode.Disposable {
     join(id: string): Room {
         let room = this.rooms.get(id);
         if (room === undefined) {
-            room = new Room(id, this.host(), this.leaving.get(id));
+            const returned = this.returned.get(id) ?? new Returned();
+            this.returned.set(id, returned);
+            room = new Room(id, this.host(), this.leaving.get(id), returned);
             this.rooms.set(id, room);
             this.latest = id;
         }

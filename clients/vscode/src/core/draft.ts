@@ -39,6 +39,8 @@ export class Draft {
     private cancel: (() => void) | undefined;
     private storing: Promise<void> = Promise.resolve();
     private complained = false;
+    /** Whether a text from an earlier run was looked for. */
+    private restored = false;
 
     constructor(
         private readonly host: DraftHost,
@@ -51,14 +53,18 @@ export class Draft {
         return this.typed;
     }
 
-    /** The session was opened. Text typed in an earlier run comes back, unless there is other text or it was sent. */
+    /**
+     * The session was opened. The first time, text typed in an earlier run comes back, unless there is other text or it was sent; later
+     * the text here is the newer one.
+     */
     opened(stored: unknown, lastSaid: unknown): void {
         this.kept = typeof stored === 'string' ? stored : '';
-        if (this.kept !== '' && this.text() === '' && this.host.mayStore() && this.kept !== lastSaid) {
+        if (!this.restored && this.kept !== '' && this.text() === '' && this.host.mayStore() && this.kept !== lastSaid) {
             this.replace(this.kept);
         } else {
             this.touch();
         }
+        this.restored = true;
     }
 
     /** Another window changed it. Returns whether the editor should show that. */
@@ -156,7 +162,8 @@ export class Draft {
         this.complained = false;
     }
 
-    private replace(text: string): void {
+    /** Shows this text instead. */
+    replace(text: string): void {
         this.typed = worth(text);
         this.host.show(text);
         this.touch();

@@ -3,6 +3,7 @@
 import { Clock } from './clock';
 import { Draft, DRAFT_KEY } from './draft';
 import { Failure, failureOf } from './failure';
+import { Part, Returned } from './returned';
 import { Appended, Change, FileWarning, Message, Opened, Page, SessionInfo, Wire } from './protocol';
 import { Effect, Transcript } from './transcript';
 
@@ -66,14 +67,14 @@ export class Room {
     private early: Change[] = [];
     /** Counts the openings; only the answer to the last one counts. */
     private opening = 0;
-    /** A message with an unknown outcome keeps its id when it is sent again. */
-    private unsure: Unsent | undefined;
 
     constructor(
         readonly id: string,
         private readonly host: RoomHost,
         /** An earlier room of the same session that is still being left: closing it would close this one. */
         before: Promise<unknown> = Promise.resolve(),
+        /** It outlives the room, as the draft does. */
+        private readonly returned = new Returned(),
     ) {
         let settle!: typeof this.settle;
         this.ready = new Promise((resolve, reject) => (settle = { resolve, reject }));
@@ -185,6 +186,7 @@ export class Room {
             this.transcript.inform(opened.session);
         } else {
             this.transcript.load(opened);
+            this.arrived(opened.messages);
         }
         this.loaded = true;
         this.follow(early);
@@ -231,6 +233,7 @@ export class Room {
             if (effect === 'read') {
                 void this.open(false);
             }
+            this.arrived(change.messages ?? []);
             if (change.kind === 'state' && change.values !== undefined && DRAFT_KEY in change.values) {
                 if (this.draft.changed(change.values[DRAFT_KEY])) {
                     this.host.draftChanged(this);
@@ -239,6 +242,13 @@ export class Room {
         }
         if (effects.includes('paint')) {
             this.host.paint(this);
+        }
+    }
+
+    private arrived(messages: Message[]): void {
+        const left = this.returned.arrived(new Set(messages.map(({ id }) => id)), this.draft.text());
+        if (left !== undefined) {
+            this.draft.replace(left);
         }
     }
 
@@ -297,15 +307,27 @@ export class Room {
 
     /** Sends it now, or when the daemon is back. What cannot be sent goes back into the draft. */
     say(text: string): void {
-        const id = this.unsure?.text === text ? this.unsure.id : this.host.newId();
-        const unsent = { id, text };
-        this.unsent.push(unsent);
-        this.host.outbox.keep(this.id, unsent);
+        this.sayAll([{ text }]);
+    }
+
+    /** The same with the whole draft. */
+    sayDraft(): void {
+        this.sayAll(this.returned.take(this.draft.take()));
+    }
+
+    private sayAll(parts: Part[]): void {
+        const said = parts.map(({ id, text }) => ({ id: id ?? this.host.newId(), text }));
+        this.unsent.push(...said);
+        for (const unsent of said) {
+            this.host.outbox.keep(this.id, unsent);
+        }
         if (this.state === 'gone') {
             this.host.failed('Not sent', new Failure('sessionNotFound', `${this.label} no longer exists`));
             this.takeBack();
         } else if (this.state === 'open') {
-            void this.send(unsent);
+            for (const unsent of said) {
+                void this.send(unsent);
+            }
         } else if (this.state === 'lost') {
             this.host.wake().catch((error: unknown) => {
                 this.host.failed('Not sent', failureOf(error));
@@ -328,7 +350,6 @@ export class Room {
     private sent(unsent: Unsent, message: Message): void {
         this.host.outbox.drop(this.id, unsent);
         if (this.remove(unsent)) {
-            this.unsure = undefined;
             this.transcript.put(message);
             this.draft.touch();
             this.host.paint(this);
@@ -344,9 +365,7 @@ export class Room {
             return;
         }
         this.host.failed('Not sent', failure);
-        this.unsure = failure.kind === 'indeterminate' ? unsent : undefined;
-        this.draft.putBack([unsent.text]);
-        this.host.outbox.drop(this.id, unsent);
+        this.putBack([unsent]);
         this.host.paint(this);
     }
 
@@ -362,10 +381,15 @@ export class Room {
     private takeBack(): void {
         const back = this.unsent.splice(0);
         if (back.length > 0) {
-            this.draft.putBack(back.map((unsent) => unsent.text));
-            for (const unsent of back) {
-                this.host.outbox.drop(this.id, unsent);
-            }
+            this.putBack(back);
+        }
+    }
+
+    private putBack(back: Unsent[]): void {
+        this.returned.add(back);
+        this.draft.putBack(back.map((unsent) => unsent.text));
+        for (const unsent of back) {
+            this.host.outbox.drop(this.id, unsent);
         }
     }
 

@@ -114,6 +114,14 @@ test('an earlier draft comes back, unless it was sent or something else stands t
     assert.equal(again(undefined, undefined, ''), '');
 });
 
+test('after a lost connection the text here is the newer one', () => {
+    const desk = new Desk();
+    desk.draft.opened('kept', undefined);
+    desk.text = '';
+    desk.draft.opened('kept', undefined);
+    assert.equal(desk.text, '');
+});
+
 test('what was not sent stands before what has been typed since', () => {
     const desk = new Desk();
     desk.text = 'three';
