@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
 import json
 import os
 import re
 import signal
 import sys
+import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -448,6 +451,107 @@ def test_a_draft_while_there_is_no_daemon(shell, repl):
     terminal.shows("> typed meanwhile 間")
     shell("append", session_id, "from the shell")  # starts one
     wait_until(lambda: read(shell, session_id)["state"].get("draft:repl") == "typed meanwhile 間")
+
+
+@contextlib.contextmanager
+def standing_still(other):
+    """The daemon does nothing in the block."""
+    pid = other.call("daemon/hello")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_message_that_was_taken_back_but_arrived(shell, repl, other):
+    """It leaves the input when it is seen in the session, and the same words can be said once more later."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    with standing_still(other):
+        terminal.say("yes")
+        terminal.shows("Ctrl-C takes the message back")
+        terminal.type("", "C-c")
+        terminal.shows("interrupted")
+        terminal.shows("> yes", 2)
+    terminal.shows("the message was added after all")
+    terminal.say("yes")
+    wait_until(lambda: said(shell, session_id) == ["yes", "yes"])
+
+
+def test_moved_while_something_is_typed(shell, repl, other):
+    """What was typed is said where the session is now, and neither comes back into the input nor stays a draft."""
+    shelf = shell.path / "shelf"
+    shelf.mkdir()
+    other.call("store/adopt", {"path": str(shelf), "name": "shelf", "format": "jsonl"})
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.say("one")
+    terminal.shows(":1]")
+    terminal.type("hello")
+    wait_until(lambda: read(shell, session_id)["state"].get("draft:repl") == "hello")
+    other.call("session/move", {"sessionId": session_id, "store": "shelf"})
+    terminal.shows(f"this session is shelf/{session_id} now")
+    terminal.type(" world", "Enter")
+    moved = f"shelf/{session_id}"
+    wait_until(lambda: said(shell, moved) == ["one", "hello world"])
+    wait_until(lambda: read(shell, moved)["state"].get("draft:repl") is None)
+    terminal.shows(":2]")
+    terminal.say("more")
+    wait_until(lambda: said(shell, moved)[2:] == ["more"])
+
+
+def test_what_a_deleted_session_did_not_take_stands_before_the_draft_of_the_next_one(shell, repl, other):
+    """Both are in its input."""
+    other.call("session/new", {"sessionId": "next"})
+    other.call("state/set", {"sessionId": "next", "values": {"draft:repl": "draft of the next"}})
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.say("one")
+    terminal.shows(":1]")
+    other.call("session/delete", {"sessionId": session_id})
+    terminal.shows("was deleted")
+    terminal.say("homeless")
+    terminal.shows("> homeless", 2)
+    terminal.type("", "C-c")
+    terminal.say("/load next")
+    terminal.shows("draft of the next")
+    terminal.type("", "Enter")
+    wait_until(lambda: said(shell, "next") == ["homeless\n\ndraft of the next"])
+
+
+def test_left_by_lines_while_the_daemon_stands_still(monkeypatch, capsys):
+    """It ends soon, and names what may not have been kept."""
+    monkeypatch.syspath_prepend(CLIENT)
+    plain = importlib.import_module("sessiond_repl.plain")
+    monkeypatch.setattr(plain, "PATIENCE_S", 0.01)
+    chat = types.SimpleNamespace(screen=plain.PlainScreen(), failed=False)
+
+    async def leave_in_the_middle():
+        stopped = asyncio.Event()
+
+        async def say(_):
+            stopped.set()
+            await asyncio.Event().wait()
+
+        chat.say = say
+        async with asyncio.timeout(20):
+            await plain._take_or_stopped(chat, "precious", stopped)
+
+    asyncio.run(leave_in_the_middle())
+    assert chat.failed
+    assert "it may not have: precious" in capsys.readouterr().err
+
+
+def test_ended_while_a_message_is_on_its_way(repl, other):
+    """SIGTERM ends it although the daemon stands still."""
+    terminal = repl()
+    new_id(terminal)
+    with standing_still(other):
+        terminal.say("precious")
+        terminal.shows("Ctrl-C takes the message back")
+        os.kill(terminal.pid, signal.SIGTERM)
+        wait_until(lambda: terminal.ended)
 
 
 def test_editing(shell, repl):

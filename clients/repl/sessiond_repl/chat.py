@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from sessiond.cli.activity import choices_in_words, in_words
@@ -16,6 +16,7 @@ from sessiond.cli.status import hub_in_brief
 from sessiond.client import (
     Activity,
     ActivityChanged,
+    Appended,
     Asked,
     AsyncSession,
     AsyncSessiond,
@@ -23,6 +24,7 @@ from sessiond.client import (
     Deleted,
     HubStatus,
     Interrupted,
+    Message,
     Reread,
     SessiondError,
     SessionNotFound,
@@ -46,6 +48,8 @@ SEEN_S = 1.0
 """How long a command waits until what it changed is on the screen."""
 TIMEOUT_S = 300.0
 """How long a request waits for a daemon that does not respond. Ctrl-C ends it earlier."""
+LEAVE_S = 3.0
+"""When we leave, saving the session may take this long."""
 DRAFT = "draft:repl"
 
 
@@ -62,6 +66,8 @@ class Chat:
         self.sessiond: AsyncSessiond
         self.draft = ""
         """What was typed but not sent when the session was last open, here or elsewhere."""
+        self.kept = ""
+        """The same as the daemon has it."""
         self.homeless = ""
         """What was said in a session that somebody had deleted: it is put into the input of the next one."""
         self.history: list[str] = []
@@ -72,6 +78,8 @@ class Chat:
         self.failed = False
         """Whether anything the user asked for has failed."""
         self.repaint: Callable[[], None] = lambda: None
+        self.arrived: Callable[[str], None] = lambda text: None
+        """Called when a text that was given back is in the session after all."""
         self._where = where or places()
         self._watching: AsyncSessiond | None = None
         self._hubs: dict[str, HubStatus] = {}
@@ -80,7 +88,7 @@ class Chat:
         """That of the open session."""
         self._live: Live
         self._unsure = ("", "", "")
-        """Session, text and message id of the last message that is not known to be durable."""
+        """Session, text and message id of the last message that is not known to be durable. Forgotten when that is seen."""
         self._turns: asyncio.Task[None] | None = None
         self._turn_wanted = False
         self._asked: set[str] = set()
@@ -138,7 +146,7 @@ class Chat:
         self.session, self.view, self._store = session, View(self.screen, opened.session), opened.session.store
         self.activity = opened.session.activity
         draft = opened.state.get(DRAFT)
-        self.draft = draft if isinstance(draft, str) else ""
+        self.draft = self.kept = draft if isinstance(draft, str) else ""
         self.history = [one.content for one in opened.messages if one.role == "user" and isinstance(one.content, str)]
         self.oldest = 0
         self.repaint()
@@ -172,10 +180,11 @@ class Chat:
         await self._live.leave()
         try:
             if self.online:
-                await self.session.save()
-                await self.session.close()
-        except SessionNotFound:
-            pass  # the deletion was already reported
+                async with asyncio.timeout(LEAVE_S):
+                    await self.session.save()
+                    await self.session.close()
+        except (SessionNotFound, TimeoutError):
+            pass  # the deletion was already reported, and a daemon that stands still saves it later
         except SessiondError as error:
             self.fail(error)
         finally:
@@ -187,7 +196,8 @@ class Chat:
 
     async def say(self, text: str) -> None:
         """Add a message from the user. Durable when this returns; SessiondError if it could not be kept. The same text said
-        again after a failure or cancellation gets the same id, so it is added only once even if it was durable after all.
+        again after a failure or cancellation gets the same id, so it is added only once even if it was durable after all, until
+        it is seen in the session: then it is another message.
         """
         session_id, unsure, message_id = self._unsure
         if (session_id, unsure) != (self.session_id, text):
@@ -199,6 +209,10 @@ class Chat:
         except SessionNotFound:
             self.homeless = text
             raise
+        except (SessiondError, asyncio.CancelledError):
+            if self._unsure[2] == message_id:
+                raise
+            # Only the answer is missing: the message was seen in the session.
         finally:
             self._live.look()
         self.homeless = ""
@@ -297,6 +311,8 @@ class Chat:
                 else:
                     self._turn_wanted = False
             else:
+                if isinstance(change, Appended):
+                    self._seen(change.messages)
                 self.view.apply(change)
                 if isinstance(change, Truncated):  # only the daemon knows how many messages are left
                     self.view.count = (await self.session.info()).message_count
@@ -314,17 +330,26 @@ class Chat:
             choices = choices_in_words(activity.question)
             self.screen.info(f"/answer {' | '.join(choices)}" if choices else "/answer YOUR ANSWER")
 
+    def _seen(self, messages: Iterable[Message]) -> None:
+        session_id, text, message_id = self._unsure
+        if session_id == self.session_id and any(message.id == message_id for message in messages):
+            self._unsure = ("", "", "")
+            self.arrived(text)
+
     async def _reread(self, change: Reread) -> None:
         if change.edited:
             self.screen.info("the session's file was changed by another program")
         since = self.view.read_from(change.since)
         messages = change.messages if since == change.since else await self.session.messages(since=since)
+        messages = list(messages)
+        self._seen(messages)
         self.view.reread(change, messages)
 
     async def _gone(self, change: Deleted) -> None:
         if change.moved_to is not None:
-            self.screen.info(f"this session is {one_line(change.moved_to)} now")
             await self._enter(self.sessiond.session(change.moved_to))
+            self.draft = ""  # its draft is what stands in the input, or was sent meanwhile
+            self.screen.info(f"this session is {one_line(change.moved_to)} now")
         elif change.missed and not (self.view.count or self.view.info.name):
             # It was empty, so the daemon dropped it while no client had it open.
             store, _, local_id = self.session_id.rpartition("/")

@@ -25,7 +25,7 @@ class Drafts:
 
     def opened(self) -> None:
         """The chat has opened a session: its draft is what is kept already."""
-        self._text = self._kept = (self._chat.session_id, self._chat.draft)
+        self._kept = (self._chat.session_id, self._chat.kept)
 
     def typed(self, text: str) -> None:
         """The input line as it is now. Commands are not kept as drafts."""

@@ -16,6 +16,8 @@ from sessiond_repl.commands import Quit, obey
 
 EX_FAILED = 1
 READ_BYTES = 64 * 1024
+PATIENCE_S = 2.0
+"""How long the end waits for what is on its way to the daemon."""
 
 
 class PlainScreen:
@@ -57,7 +59,7 @@ async def converse(session_id: str | None, agent: str | None) -> int:
                 text = await _next_text(lines, stopped)
                 if text is None:
                     break
-                await take(chat, text)
+                await _take_or_stopped(chat, text, stopped)
                 if not stopped.is_set():
                     await chat.turns_over()  # the next line may be about the reply
             except SessiondError as error:
@@ -76,6 +78,23 @@ async def take(chat: Chat, text: str) -> None:
         await obey(chat, text.rstrip())
     elif text.strip():
         await chat.say(text.removeprefix("/"))
+
+
+async def _take_or_stopped(chat: Chat, text: str, stopped: asyncio.Event) -> None:
+    """Handle what was typed; when we are stopped meanwhile, only for a moment more."""
+    doing = asyncio.create_task(take(chat, text))
+    end = asyncio.create_task(stopped.wait())
+    await asyncio.wait({doing, end}, return_when=asyncio.FIRST_COMPLETED)
+    end.cancel()
+    if not (await asyncio.wait({doing}, timeout=PATIENCE_S))[0]:
+        doing.cancel()
+    try:
+        await doing
+    except asyncio.CancelledError:
+        if not doing.cancelled():
+            raise
+        chat.failed = True
+        chat.screen.error(f"the daemon has not answered; it may not have: {one_line(text, 200)}")
 
 
 def farewell(chat: Chat) -> None:

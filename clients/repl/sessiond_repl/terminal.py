@@ -99,6 +99,7 @@ class _Prompt:
         self._screen = screen
         self._drafts = Drafts(chat)
         self._doing: asyncio.Task[None] | None = None
+        self._ending = False
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
@@ -110,6 +111,7 @@ class _Prompt:
         )
         self._session.default_buffer.on_text_changed += self._typed
         chat.repaint = screen.repaint = self._session.app.invalidate
+        chat.arrived = self._arrived
 
     async def run(self) -> None:
         """Prompt, handle, prompt again. Text that could not be kept is put into the input again."""
@@ -120,12 +122,19 @@ class _Prompt:
         opened, text = None, ""
         while True:
             if opened is not self._chat.view:
-                opened, text = self._chat.view, self._chat.draft or self._chat.homeless
+                opened = self._chat.view
+                # What could not be kept stands first, and nothing twice.
+                text = "\n\n".join(dict.fromkeys(filter(None, (text, self._chat.homeless, self._chat.draft))))
+                self._chat.homeless = ""
                 self._drafts.opened()
+                self._drafts.typed(text)
+            if self._ending:
+                return
             self._recall()
             try:
                 typed = await self._session.prompt_async(default=text, handle_sigint=False)
                 text = await self._do(typed)
+                self._drafts.typed(text)
             except (Quit, EOFError):
                 return
 
@@ -146,7 +155,6 @@ class _Prompt:
             return typed
         finally:
             self._doing = None
-        self._drafts.typed("")
         return ""
 
     async def close(self) -> None:
@@ -164,6 +172,14 @@ class _Prompt:
         if not get_app().is_done:
             self._drafts.typed(buffer.text)
 
+    def _arrived(self, text: str) -> None:
+        """A message that was given back is in the session after all: it leaves the input, unless it was changed there."""
+        buffer = self._session.default_buffer
+        if self._doing is None and buffer.text in (text, f"/{text}"):
+            buffer.reset()
+            self._drafts.typed("")
+            self._screen.info("the message was added after all")
+
     def _interrupted(self) -> None:
         """Ctrl-C while no prompt is shown."""
         if self._doing is not None and not self._chat.interrupt():
@@ -171,6 +187,7 @@ class _Prompt:
 
     def _ended(self) -> None:
         """SIGTERM, or the terminal is gone."""
+        self._ending = True
         if self._session.app.is_running:
             self._session.app.exit(exception=EOFError())
         elif self._doing is not None:
