@@ -96,7 +96,8 @@ Type below the line and send with \\[sessiond-send].
 (defun sessiond-chat--mode-line ()
   "The session in the mode line."
   (concat " " (sessiond-mode-line sessiond-session-id)
-          (if sessiond-compose--deleted " deleted" "")))
+          (cond ((stringp sessiond-compose--deleted) " moved")
+                (sessiond-compose--deleted " deleted"))))
 
 (defun sessiond-chat-buffer (id)
   "The chat buffer of session ID, or nil."
@@ -154,7 +155,7 @@ not be opened may be readable again."
   (pcase event
     ('opened (sessiond-chat--show data))
     ('changed (mapc #'sessiond-chat--apply data))
-    ('deleted (setq sessiond-compose--deleted t)
+    ('deleted (setq sessiond-compose--deleted (or data t))
               (sessiond-compose-return-all)
               (message (if data
                            "sessiond: %s was moved elsewhere, and is %s now"
@@ -176,7 +177,10 @@ not be opened may be readable again."
   (when sessiond-compose--deleted
     (setq sessiond-compose--deleted nil)
     (sessiond-compose--keep-soon))
-  (unless sessiond-compose--opened
+  (if sessiond-compose--opened
+      (sessiond-compose-heard
+       (list sessiond-compose--key
+             (plist-get (plist-get result :state) sessiond-compose--key)))
     (setq sessiond-compose--opened t)
     (sessiond-compose-restore
      (plist-get (plist-get result :state) sessiond-compose--key))
@@ -202,6 +206,8 @@ not be opened may be readable again."
                   (when (plist-get change :toolCalls)
                     (sessiond-chat--fetch id))))
     ("updated" (sessiond-chat--rename (plist-get change :session)))
+    ("state" (unless (plist-get change :ours)
+               (sessiond-compose-heard (plist-get change :values))))
     ("cleared" (sessiond-transcript-reset nil nil))
     ("truncated" (sessiond-transcript-cut (plist-get change :afterSeq)))))
 
@@ -306,21 +312,21 @@ ON-ERROR is as in `sessiond-request'."
   "Keep the draft, and have the session saved and closed."
   (when (and sessiond-session-id sessiond-chat--listener)
     (unless sessiond-compose--deleted
-      (sessiond-compose-keep t)
+      (sessiond-compose-leave)
       (when (and (sessiond-connected-p) sessiond-compose--opened)
         (sessiond-save-quietly sessiond-session-id)))
     (sessiond-detach sessiond-session-id sessiond-chat--listener)))
 
 (defun sessiond-chat--may-leave-emacs ()
   "Whether leaving Emacs loses nothing that was typed, or the user agrees."
-  (or (sessiond-connected-p)
-      (not (or (sessiond-pending-p)
-               (cl-some (lambda (buffer)
-                          (with-current-buffer buffer
-                            (and (derived-mode-p 'sessiond-chat-mode)
-                                 (sessiond-compose-unkept-p))))
-                        (buffer-list))))
-      (yes-or-no-p "The sessiond daemon is not connected and does not have what you typed; leave Emacs anyway? ")))
+  (let ((lost (cl-find-if (lambda (buffer)
+                            (with-current-buffer buffer
+                              (and (derived-mode-p 'sessiond-chat-mode)
+                                   (sessiond-compose-lost-p))))
+                          (buffer-list))))
+    (or (not (or lost (and (sessiond-pending-p) (not (sessiond-connected-p)))))
+        (yes-or-no-p (format "The sessiond daemon does not have what you typed%s; leave Emacs anyway? "
+                             (if lost (concat " in " (buffer-name lost)) ""))))))
 
 (add-hook 'kill-emacs-query-functions #'sessiond-chat--may-leave-emacs)
 

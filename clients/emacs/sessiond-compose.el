@@ -22,7 +22,8 @@
 ;;    leaves the input, or until something else is sent.  So what was durable
 ;;    after all is not added twice, and the same words said later are new ones.
 ;; 3. Everything that is not in the session yet is kept as a draft in the
-;;    session's state, at most once a second.
+;;    session's state, at most once a second.  All Emacsen have one draft: what
+;;    another one keeps there stays, before ours.
 
 ;;; Code:
 
@@ -45,9 +46,12 @@
   "Conses (TEXT . ID) of what came back and may be durable after all.
 In the order in which the texts stand at the beginning of the input.")
 (defvar-local sessiond-compose--timer nil "Timer to keep the draft, or nil.")
-(defvar-local sessiond-compose--draft nil "The draft that the daemon has, or nil.")
+(defvar-local sessiond-compose--draft nil "The draft of ours that the daemon has, or nil.")
+(defvar-local sessiond-compose--others "" "What other Emacsen keep in the same draft.")
+(defvar-local sessiond-compose--draft-refused nil "Non-nil if the daemon refused it.")
 (defvar-local sessiond-compose--opened nil "Non-nil once the session was shown.")
-(defvar-local sessiond-compose--deleted nil "Non-nil if the session is gone.")
+(defvar-local sessiond-compose--deleted nil
+  "Non-nil if the session is gone; the id that it has now if it was moved.")
 
 
 ;;; The line
@@ -75,6 +79,9 @@ If that fails, the text comes back."
   (interactive)
   (cond
    ((string-blank-p (sessiond-compose-input)) (user-error "There is nothing to send"))
+   ((stringp sessiond-compose--deleted)
+    (user-error "This session is %s now; switch to it.  What you typed is still here"
+                sessiond-compose--deleted))
    (sessiond-compose--deleted
     (user-error "This session was deleted; what you typed is still here.  `sessiond restore %s' brings it back; then switch to it"
                 sessiond-session-id)))
@@ -236,6 +243,13 @@ Return whether it is on its way."
   (let ((text (sessiond-compose--unsent)))
     (and text (not (equal text sessiond-compose--draft)))))
 
+(defun sessiond-compose-lost-p ()
+  "Whether something was typed here that is lost with this Emacs."
+  (and (sessiond-compose-unkept-p)
+       (or sessiond-compose--deleted
+           sessiond-compose--draft-refused
+           (not (sessiond-connected-p)))))
+
 (defun sessiond-compose-keep (&optional now)
   "Keep text that is not in the session yet, if it has changed.
 Without a connection, wait for one unless NOW is non-nil."
@@ -248,37 +262,85 @@ Without a connection, wait for one unless NOW is non-nil."
                (not (equal text sessiond-compose--draft)))
       (if (not (or now (sessiond-connected-p)))
           (sessiond-compose--keep-soon)
-        (setq sessiond-compose--draft text)
-        (sessiond-set-state sessiond-session-id
-                            (list sessiond-compose--key text)
-                            :on-error (sessiond-compose--draft-failed))))))
+        (let ((buffer (current-buffer))
+              (before sessiond-compose--draft))
+          (setq sessiond-compose--draft text)
+          (sessiond-set-state sessiond-session-id
+                              (sessiond-compose--state text)
+                              :on-result (lambda (_)
+                                           (when (buffer-live-p buffer)
+                                             (with-current-buffer buffer
+                                               (setq sessiond-compose--draft-refused nil))))
+                              :on-error (sessiond-compose--draft-failed before)))))))
 
-(defun sessiond-compose--draft-failed ()
-  "What to do if the draft could not be kept: retry after the next change."
+(defun sessiond-compose--state (text)
+  "State in which TEXT, or nil, is our draft beside those of others."
+  (let ((texts (remove "" (list sessiond-compose--others (or text "")))))
+    (list sessiond-compose--key (and texts (string-join texts "\n\n")))))
+
+(defun sessiond-compose-heard (values)
+  "Another client has set VALUES in the state: our draft is a part of it or gone."
+  (when (plist-member values sessiond-compose--key)
+    (let* ((draft (plist-get values sessiond-compose--key))
+           (padded (concat "\n\n" (and (stringp draft) draft) "\n\n"))
+           (ours (concat "\n\n" sessiond-compose--draft "\n\n"))
+           (start (and sessiond-compose--draft (string-search ours padded))))
+      (setq sessiond-compose--others
+            (string-trim (if start
+                             (concat (substring padded 0 start)
+                                     (substring padded (+ start (length ours) -2)))
+                           padded)
+                         "\\(?:\n\n\\)+" "\\(?:\n\n\\)+")))))
+
+(defun sessiond-compose-leave ()
+  "Keep the draft before the buffer is killed.
+What is on its way is a part of it until it is durable."
+  (sessiond-compose-keep t)
+  (let* ((id sessiond-session-id)
+         (input (sessiond-compose-input))
+         (state (sessiond-compose--state (and (not (string-blank-p input)) input)))
+         (left (length sessiond-compose--pending)))
+    (pcase-dolist (`(,_ ,_ ,entry) sessiond-compose--pending)
+      (let ((done (sessiond--entry-on-result entry)))
+        (setf (sessiond--entry-on-result entry)
+              (lambda (result)
+                (funcall done result)
+                (when (zerop (cl-decf left))
+                  (sessiond-set-state id state))))))))
+
+(defun sessiond-compose--draft-failed (&optional before)
+  "What to do if the draft could not be kept: retry after the next change.
+BEFORE is what was kept of ours until then."
   (let ((buffer (current-buffer)))
     (lambda (error)
       (when (buffer-live-p buffer)
         (with-current-buffer buffer
-          (setq sessiond-compose--draft 'unknown)))
+          (setq sessiond-compose--draft before
+                sessiond-compose--draft-refused t)))
       ;; The deletion of a session is reported elsewhere, and the text stays
       ;; where it is: there is nothing to add.
       (unless (equal (plist-get error :kind) "sessionNotFound")
         (message "sessiond: the draft was not kept: %s" (sessiond-error-text error))))))
 
 (defun sessiond-compose-restore (draft)
-  "Put DRAFT, text that was typed but not sent, or nil, into the input."
+  "Put DRAFT, text that was typed but not sent, or nil, into the input.
+It stands before what was typed since."
   (setq sessiond-compose--draft (and (stringp draft) draft))
-  (cond
-   ((not (string-blank-p (sessiond-compose-input)))
-    (sessiond-compose--keep-soon))
-   (sessiond-compose--draft
-    (let ((at-end (>= (point) sessiond-compose--input)))
+  (let* ((typed (sessiond-compose-input))
+         (blank (string-blank-p typed))
+         (at-end (>= (point) sessiond-compose--input)))
+    (when (and sessiond-compose--draft
+               (not (equal draft typed))
+               (not (cl-find draft sessiond-compose--pending :key #'cadr :test #'equal)))
       (save-excursion
         (goto-char sessiond-compose--input)
-        (delete-region (point) (point-max))
-        (insert draft))
-      (when at-end
-        (goto-char (point-max)))))))
+        (when blank
+          (delete-region (point) (point-max)))
+        (insert draft (if blank "" "\n\n")))
+      (when (and at-end blank)
+        (goto-char (point-max))))
+    (unless blank
+      (sessiond-compose--keep-soon))))
 
 (provide 'sessiond-compose)
 ;;; sessiond-compose.el ends here

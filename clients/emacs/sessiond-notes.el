@@ -66,7 +66,9 @@ ID is the session's, by default that of the current buffer."
                 (lambda (event data)
                   (when (buffer-live-p buffer)
                     (with-current-buffer buffer
-                      (sessiond-notes--hear event data)))))
+                      (sessiond-notes--hear event data))))))
+        ;; A session that was deleted may have been restored since.
+        (unless (sessiond-attached-p id sessiond-notes--listener)
           (sessiond-attach id sessiond-notes--listener 1)))
       (pop-to-buffer buffer))))
 

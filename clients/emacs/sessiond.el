@@ -402,7 +402,7 @@ ON-RESULT, ON-ERROR and the value are as in `sessiond-append'."
    'state/set (list :sessionId id :values values)
    (lambda (result)
      (sessiond--done id (list :kind "state" :seq (plist-get result :seq)
-                              :values values))
+                              :values values :ours t))
      (when on-result (funcall on-result result)))
    on-error))
 

@@ -392,6 +392,10 @@
     (should-error (sessiond-send) :type 'user-error)
     (should (equal (sessiond-compose-input) "orphan"))
     (should (= (sessiond-test-times "last words") 1))
+    ;; What was typed since is nowhere else.
+    (sessiond-test-type " words")
+    (cl-letf (((symbol-function 'yes-or-no-p) #'ignore))
+      (should-not (sessiond-chat--may-leave-emacs)))
     (kill-buffer)))
 
 (sessiond-test sessiond-chat-moved
@@ -407,6 +411,10 @@
     (sessiond-test-until sessiond-compose--deleted)
     (with-current-buffer (messages-buffer)
       (should (string-search (concat "was moved elsewhere, and is shelf/" id) (buffer-string))))
+    (sessiond-test-type "for the other place")
+    (should (string-search (concat "is shelf/" id " now")
+                           (cadr (should-error (sessiond-send) :type 'user-error))))
+    (should (string-suffix-p " moved" (sessiond-chat--mode-line)))
     (kill-buffer)))
 
 (sessiond-test sessiond-chat-restored
@@ -435,7 +443,7 @@
       (funcall (sessiond-compose--draft-failed)
                '(:kind "sessionNotFound" :message "no session"))
       (should-not said)
-      (should (eq sessiond-compose--draft 'unknown))
+      (should sessiond-compose--draft-refused)
       (funcall (sessiond-compose--draft-failed)
                '(:kind "readOnly" :message "the disk is full"))
       (should (string-match-p "the disk is full" (car said))))

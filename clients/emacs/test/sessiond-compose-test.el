@@ -66,5 +66,53 @@ The daemon cannot be reached in BODY."
     (sessiond-compose-test--send "first")
     (should (equal (last (sessiond-test-said id) 2) '("third" "first")))))
 
+(defun sessiond-compose-test--draft (id)
+  "The draft in the state of session ID."
+  (plist-get (plist-get (sessiond-call 'state/get (list :sessionId id)) :values)
+             :draft:emacs))
+
+(sessiond-test sessiond-compose-typed-before-it-is-open
+    "An earlier draft comes back before what was typed before the session was open."
+  (let ((id (sessiond-test-new)))
+    (sessiond-call 'state/set (list :sessionId id :values '(:draft:emacs "yesterday")))
+    (set-buffer (sessiond-chat-open id))
+    (should-not sessiond-compose--opened)
+    (sessiond-test-type "today")
+    (sessiond-test-until sessiond-compose--opened)
+    (should (equal (sessiond-compose-input) "yesterday\n\ntoday"))
+    (should (eobp))))
+
+(sessiond-test sessiond-compose-left-after-sending
+    "What is sent when the buffer goes away is not a draft as well; what was typed after it is."
+  (let ((id (sessiond-test-new)))
+    (dolist (typed '("" "next"))
+      (sessiond-test-open id)
+      (sessiond-test-type "sent")
+      (sessiond-send)
+      (sessiond-test-type typed)
+      (kill-buffer)
+      (sessiond-test-until (not (sessiond-pending-p)))
+      (should (equal (sessiond-compose-test--draft id) (and (equal typed "next") typed))))
+    (should (equal (sessiond-test-said id) '("sent" "sent")))))
+
+(sessiond-test sessiond-compose-two-emacsen
+    "What another Emacs keeps as a draft stays, and so does ours."
+  (let ((id (sessiond-test-new)))
+    (sessiond-test-open id)
+    (sessiond-test-with-peer peer
+      (cl-flet ((theirs (draft)
+                  (sessiond-test-ask peer 'state/set :sessionId id
+                                     :values (list :draft:emacs draft))))
+        (theirs "a long thought")
+        (sessiond-test-until (equal sessiond-compose--others "a long thought"))
+        (sessiond-test-type "hi")
+        (sessiond-test-until (equal (sessiond-compose-test--draft id) "a long thought\n\nhi"))
+        (theirs "hi\n\na longer thought")
+        (sessiond-test-until (equal sessiond-compose--others "a longer thought"))
+        (sessiond-compose-test--send "")
+        (sessiond-test-until (equal (sessiond-compose-test--draft id) "a longer thought"))
+        (theirs nil)
+        (sessiond-test-until (equal sessiond-compose--others ""))))))
+
 (provide 'sessiond-compose-test)
 ;;; sessiond-compose-test.el ends here

@@ -25,6 +25,20 @@
         (kill-buffer)
         (should-not (sessiond-info id))))))
 
+(sessiond-test sessiond-notes-restored
+    "The notes of a session that was deleted and restored are shown live again when asked for."
+  (let ((id (sessiond-test-new)))
+    (sessiond-test-with-peer peer
+      (sessiond-test-ask peer 'note/append :sessionId id :heading "Plan" :content "one")
+      (sessiond-notes id)
+      (sessiond-test-until sessiond-notes--notes)
+      (sessiond-test-ask peer 'session/delete :sessionId id)
+      (sessiond-test-until (not (sessiond-attached-p id sessiond-notes--listener)))
+      (sessiond-test-ask peer 'session/restore :sessionId id)
+      (sessiond-notes id)
+      (sessiond-test-ask peer 'note/append :sessionId id :heading "Plan" :content "two")
+      (sessiond-test-until (string-match-p "one\ntwo\n" (buffer-string))))))
+
 (sessiond-test sessiond-notes-command
     "The command offers headings and threads that are there."
   (let ((id (sessiond-test-new)))
