@@ -11,6 +11,35 @@ end
 
 return {
   {
+    'another Neovim keeps its part of the draft',
+    function()
+      local id = t.new('two')
+      local buf = vim.api.nvim_get_current_buf()
+      local other = t.other()
+      t.ask(other, 'session/open', { sessionId = id })
+      local function kept(expected)
+        t.wait('the draft ' .. expected, function()
+          return t.ask(other, 'state/get', { sessionId = id }).values['draft:neovim'] == expected
+        end)
+      end
+      t.ask(other, 'state/set', { sessionId = id, values = { ['draft:neovim'] = 'a long thought' } })
+      t.append(other, id, { { role = 'assistant', content = 'heard' } })
+      t.wait('heard', function()
+        return t.statusline(buf) == '[two:1]'
+      end)
+      vim.cmd('SessiondDraft')
+      vim.fn.setline(1, 'hi')
+      vim.cmd('doautocmd TextChanged')
+      kept('a long thought\n\nhi')
+      t.wait('that is known', function()
+        return not vim.bo.modified
+      end)
+      vim.cmd('SessiondSay')
+      kept('a long thought')
+      t.equal({ '' }, t.draft(id))
+    end,
+  },
+  {
     'both sides see each other at once',
     function()
       local id = t.new('both')

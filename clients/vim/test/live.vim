@@ -7,6 +7,25 @@ def Extend(other: dict<any>, id: string, message: string, text: string)
   t.Ask(other, 'session/extend', {sessionId: id, messageId: message, text: text})
 enddef
 
+def g:Test_another_vim_keeps_its_part_of_the_draft()
+  var id = t.New('two')
+  var buf = bufnr()
+  var other = t.Other()
+  t.Ask(other, 'session/open', {sessionId: id})
+  var Draft = () => get(t.Ask(other, 'state/get', {sessionId: id}).values, 'draft:vim', '')
+  t.Ask(other, 'state/set', {sessionId: id, values: {'draft:vim': 'a long thought'}})
+  t.Append(other, id, [{role: 'assistant', content: 'heard'}])
+  t.Wait('heard', () => sessiond#Statusline(buf) =~# ':1')
+  SessiondDraft
+  setline(1, 'hi')
+  doautocmd TextChanged
+  t.Wait('both are kept', () => Draft() ==# "a long thought\n\nhi")
+  t.Wait('that is known', () => !&modified)
+  SessiondSay
+  t.Wait('ours was sent', () => Draft() ==# 'a long thought')
+  assert_equal([''], getline(1, '$'))
+enddef
+
 def g:Test_both_sides_see_each_other_at_once()
   var id = t.New('both')
   var other = t.Other()

@@ -2,6 +2,7 @@
 --
 -- The daemon keeps its text, in the session's state under KEY, at most once a second, so that it survives Neovim. While a message is on its
 -- way nothing is stored: the typed text remains there until it is durable as a message. `modified` says that the daemon does not have it.
+-- All Neovims have one draft in a session: what another one keeps there stays, before ours.
 local client = require('sessiond.client')
 local room = require('sessiond.room')
 local say = require('sessiond.say')
@@ -49,7 +50,10 @@ local function settle(of)
 end
 
 local function wire(of, text)
-  return { sessionId = of.id, values = { [KEY] = text == '' and vim.NIL or text } }
+  local texts = vim.tbl_filter(function(one)
+    return one ~= ''
+  end, { of.others, text })
+  return { sessionId = of.id, values = { [KEY] = #texts == 0 and vim.NIL or table.concat(texts, '\n\n') } }
 end
 
 local function store(of, text)
@@ -61,6 +65,7 @@ local function store(of, text)
   if of.state ~= 'open' or text == of.kept then
     return
   end
+  of.sent = text
   client.request('state/set', wire(of, text), function(failure)
     if not failure then
       of.kept, of.complained = text, false
@@ -77,21 +82,47 @@ local function store(of, text)
   end)
 end
 
--- What this adds to a room: {draft: buffer or nil, typed: its text when it was last read, kept: the text that the daemon has, said: the
--- last text that became a message, restored: whether an earlier Neovim's draft was looked for, stored_at, timer, complained: the user was told that the daemon refuses it}.
+-- What this adds to a room: {draft: buffer or nil, typed: its text when it was last read, kept: our text that the daemon has, sent: the one
+-- that it was sent last, others: what other Neovims keep in the same draft, said: the last text that became a message, opened: whether the
+-- session was ever open, restored: whether the text of an earlier Neovim is here already, stored_at, timer, complained: the user was told that the daemon refuses it}.
 function M.join(to)
   local name = buffer_name(to.id)
   if vim.fn.bufexists(name) == 1 then
     to.draft = vim.fn.bufadd(name)
   end
-  to.typed, to.kept, to.said, to.stored_at = '', '', '', -EVERY_MS
+  to.typed, to.kept, to.sent, to.others, to.said, to.stored_at = '', '', '', '', '', -EVERY_MS
   to.restored = M.text(to) ~= ''
+end
+
+-- The state was changed, maybe by another Neovim: our draft is a part of the one in it, or gone.
+local function heard(of, state)
+  local stored = state[KEY]
+  local draft = '\n\n' .. (type(stored) == 'string' and stored or '') .. '\n\n'
+  for _, ours in ipairs({ of.sent, of.kept }) do
+    local at = ours ~= '' and draft:find('\n\n' .. ours .. '\n\n', 1, true)
+    if at then
+      draft = draft:sub(1, at - 1) .. draft:sub(at + 2 + #ours)
+      break
+    end
+  end
+  of.others = vim.fn.trim(draft, '\n')
+end
+
+function M.changed(of, values)
+  if values[KEY] ~= nil then
+    heard(of, values)
+  end
 end
 
 -- The session was opened. The first time an earlier draft comes back, before what has been typed since, unless it was sent from here; later
 -- the text here is the newer one. What an earlier Neovim may have sent is shown: the same may have been typed again, and twice is better
 -- than lost.
 function M.opened(of, state)
+  if of.opened then
+    heard(of, state)
+    return M.touch(of)
+  end
+  of.opened = true
   local stored = state[KEY]
   of.kept = type(stored) == 'string' and stored or ''
   local known = of.kept == '' or of.kept == of.said or of.kept == M.text(of)
@@ -103,7 +134,6 @@ function M.opened(of, state)
   else
     M.touch(of)
   end
-  of.restored = true
 end
 
 -- Shows the draft below its conversation, if that is shown, and remains in the current window.
@@ -215,6 +245,7 @@ end
 function M.kept(of)
   of.typed = M.text(of)
   local text = worth(of.typed)
+  of.sent = text
   if text ~= of.kept and of.state == 'open' and client.eval('state/set', wire(of, text), KEEP_MS) then
     of.kept = text
   end

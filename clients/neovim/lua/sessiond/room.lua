@@ -167,6 +167,8 @@ end
 local function follow(room, change)
   if change.kind == 'appended' then
     outbox().arrived(room, change.messages)
+  elseif change.kind == 'state' then
+    draft().changed(room, change.values)
   end
   local edits = transcript.apply(room.t, change)
   for _, edit in ipairs(edits) do

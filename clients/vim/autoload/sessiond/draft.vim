@@ -3,6 +3,7 @@ vim9script
 #
 # The daemon keeps its text, in the session's state under KEY, at most once a second, so that it survives Vim. While a message is on its way
 # nothing is stored: the typed text remains there until it is durable as a message. `modified` says that the daemon does not have it.
+# All Vims have one draft in a session: what another one keeps there stays, before ours.
 
 import autoload './client.vim'
 import autoload './outbox.vim'
@@ -14,11 +15,13 @@ const EVERY_MS = 1000
 const HEIGHT = 5
 const KEEP_MS = 1000
 
-# What this adds to a room: {draft: buffer or 0, typed: its text when it was last read, kept: the text that the daemon has, said: the
-# last text that became a message, restored: whether an earlier Vim's draft was looked for, stored_at, timer, complained: the user was told that the daemon refuses it}.
+# What this adds to a room: {draft: buffer or 0, typed: its text when it was last read, kept: our text that the daemon has, sent: the one
+# that it was sent last, others: what other Vims keep in the same draft, said: the last text that became a message, opened: whether the
+# session was ever open, restored: whether the text of an earlier Vim is here already, stored_at, timer, complained: the user was told that the daemon refuses it}.
 export def Join(to: any)
   var buf = bufexists(Name(to.id)) ? bufadd(Name(to.id)) : 0
-  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', said: '', stored_at: [], timer: 0, complained: false})
+  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', sent: '', others: '', said: '', opened: false, stored_at: [], timer: 0,
+    complained: false})
   to.restored = Text(to) !=# ''
 enddef
 
@@ -27,6 +30,12 @@ enddef
 # lost.
 export def Opened(of: any, state: dict<any>)
   var stored = get(state, KEY, '')
+  if of.opened
+    Heard(of, state)
+    Touch(of)
+    return
+  endif
+  of.opened = true
   of.kept = type(stored) == v:t_string ? stored : ''
   var known = mapnew(of.outbox, (_, entry) => entry.text) + ['', of.said, Text(of)]
   if !of.restored && index(known, of.kept) < 0
@@ -34,7 +43,27 @@ export def Opened(of: any, state: dict<any>)
   else
     Touch(of)
   endif
-  of.restored = true
+enddef
+
+# The state was changed.
+export def Changed(of: any, values: dict<any>)
+  if has_key(values, KEY)
+    Heard(of, values)
+  endif
+enddef
+
+# Another Vim may have changed the draft in this state: ours is a part of it, or gone.
+def Heard(of: any, state: dict<any>)
+  var stored = get(state, KEY, '')
+  var draft = "\n\n" .. (type(stored) == v:t_string ? stored : '') .. "\n\n"
+  for ours in [of.sent, of.kept]
+    var at = ours ==# '' ? -1 : stridx(draft, $"\n\n{ours}\n\n")
+    if at >= 0
+      draft = strpart(draft, 0, at) .. strpart(draft, at + 2 + len(ours))
+      break
+    endif
+  endfor
+  of.others = trim(draft, "\n")
 enddef
 
 # Opens the window for typing, at the end of the present text.
@@ -122,6 +151,7 @@ enddef
 export def Kept(of: any): bool
   of.typed = Text(of)
   var typed = Worth(of.typed)
+  of.sent = typed
   if typed !=# of.kept && of.state ==# 'open' && client.Eval('state/set', Wire(of, typed), KEEP_MS) != v:null
     of.kept = typed
   endif
@@ -136,6 +166,7 @@ def Store(of: any, typed: string)
   if of.state !=# 'open' || typed ==# of.kept
     return
   endif
+  of.sent = typed
   client.Request('state/set', Wire(of, typed), (error, _) => {
     if empty(error)
       of.kept = typed
@@ -154,7 +185,8 @@ enddef
 
 def Wire(of: any, typed: string): dict<any>
   var values = {}
-  values[KEY] = typed ==# '' ? v:null : typed
+  var texts = filter([of.others, typed], (_, text) => text !=# '')
+  values[KEY] = empty(texts) ? v:null : join(texts, "\n\n")
   return {sessionId: of.id, values: values}
 enddef
 
@@ -201,7 +233,7 @@ export def Read(name: string, buf: number)
   endif
   augroup sessiond_drafts
     execute $'autocmd! * <buffer={buf}>'
-    execute $'autocmd TextChanged,TextChangedI,TextChangedP,InsertLeave <buffer={buf}> Changed({buf})'
+    execute $'autocmd TextChanged,TextChangedI,TextChangedP,InsertLeave <buffer={buf}> Typing({buf})'
     execute $'autocmd BufUnload <buffer={buf}> Unloaded({buf})'
     execute $'autocmd BufWriteCmd <buffer={buf}> Written({buf})'
   augroup END
@@ -225,7 +257,7 @@ def Show(of: any)
   endif
 enddef
 
-def Changed(buf: number)
+def Typing(buf: number)
   var of = room.Of(buf)
   if !empty(of)
     Touch(of)

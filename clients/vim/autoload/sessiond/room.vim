@@ -217,6 +217,8 @@ enddef
 def Follow(room: any, change: any)
   if change.kind ==# 'appended'
     outbox.Arrived(room, change.messages)
+  elseif change.kind ==# 'state'
+    draft.Changed(room, change.values)
   endif
   var edits = transcript.Apply(room.t, change)
   for edit in edits
