@@ -682,6 +682,26 @@ def test_two_terminals(shell, repl):
     one.shows("evil [2J]0;title text")
 
 
+def test_two_terminals_have_one_draft(shell, repl, other):
+    """Who sends what was typed leaves what was typed in the other terminal."""
+    one = repl()
+    session_id = new_id(one)
+    two = repl("--session-id", session_id)
+    two.shows(":0]")
+
+    def draft():
+        return other.call("state/get", {"sessionId": session_id})["values"].get("draft:repl")
+
+    one.type("a long thought")
+    wait_until(lambda: draft() == "a long thought")
+    other.call("session/append", {"sessionId": session_id, "messages": [{"role": "user", "content": "meanwhile"}]})
+    two.shows(":1]")  # so it has heard of the draft too
+    two.type("hi")
+    wait_until(lambda: draft() == "a long thought\n\nhi")
+    two.type("", "Enter")
+    wait_until(lambda: said(shell, session_id) == ["meanwhile", "hi"] and draft() == "a long thought")
+
+
 def test_transcript_lines_are_json(shell):
     """Each line that the agent reads is one message as the wire has it."""
     command = agent(shell, "sys.stdout.write(sys.stdin.read())")

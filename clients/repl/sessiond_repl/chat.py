@@ -29,6 +29,7 @@ from sessiond.client import (
     SessiondError,
     SessionNotFound,
     Snapshot,
+    StateSet,
     Truncated,
     aconnect,
 )
@@ -78,6 +79,8 @@ class Chat:
         self.failed = False
         """Whether anything the user asked for has failed."""
         self.repaint: Callable[[], None] = lambda: None
+        self.draft_heard: Callable[[object], None] = lambda draft: None
+        """Called when a terminal, maybe this one, has changed the draft in the session's state."""
         self.arrived: Callable[[str], None] = lambda text: None
         """Called when a text that was given back is in the session after all."""
         self._where = where or places()
@@ -311,14 +314,20 @@ class Chat:
                 else:
                     self._turn_wanted = False
             else:
-                if isinstance(change, Appended):
-                    self._seen(change.messages)
-                self.view.apply(change)
-                if isinstance(change, Truncated):  # only the daemon knows how many messages are left
-                    self.view.count = (await self.session.info()).message_count
+                await self._apply(change)
         except SessiondError as error:
             self.fail(error)
         self.repaint()
+
+    async def _apply(self, change: Change) -> None:
+        """Show what was changed in the session itself."""
+        if isinstance(change, Appended):
+            self._seen(change.messages)
+        elif isinstance(change, StateSet) and DRAFT in change.values:
+            self.draft_heard(change.values[DRAFT])
+        self.view.apply(change)
+        if isinstance(change, Truncated):  # only the daemon knows how many messages are left
+            self.view.count = (await self.session.info()).message_count
 
     def show_activity(self) -> None:
         """Print a question that waits for the user. Who only works is not announced."""

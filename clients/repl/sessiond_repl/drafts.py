@@ -1,14 +1,20 @@
-"""Text that was typed but not sent, kept in the session's state so that it outlives this terminal. Sent at most once a second."""
+"""Text that was typed but not sent, kept in the session's state so that it outlives this terminal. Sent at most once a second.
+
+All terminals have one draft in a session: what another one keeps there stays, before ours.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 
 from sessiond.client import SessiondError, SessionNotFound
 from sessiond_repl.chat import DRAFT, Chat
 
 EVERY_S = 1.0
+REMEMBERED = 8
+"""How many drafts that were sent may still be heard of."""
 LAST_S = 2.0
 """When we leave, keeping the last text may take this long."""
 
@@ -20,18 +26,31 @@ class Drafts:
         self._chat = chat
         self._text: tuple[str, str] = ("", "")
         self._kept: tuple[str, str] = ("", "")
+        self._others = ""
+        """What other terminals keep in the same draft."""
+        self._sent: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
+        """The whole draft as it was sent, and what of it was that of others."""
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._keep())
+        chat.draft_heard = self._heard
 
     def opened(self) -> None:
         """The chat has opened a session: its draft is what is kept already."""
         self._kept = (self._chat.session_id, self._chat.kept)
+        self._others = ""
+        self._sent.clear()
 
     def typed(self, text: str) -> None:
         """The input line as it is now. Commands are not kept as drafts."""
         self._text = (self._chat.session_id, "" if text.startswith("/") else text)
         if self._text != self._kept:
             self._changed.set()
+
+    def _heard(self, draft: object) -> None:
+        """The draft was changed, by us or by another terminal: ours is a part of it, or gone."""
+        whole = draft if isinstance(draft, str) else ""
+        ours = dict(self._sent).get(whole)
+        self._others = without(whole, self._kept[1]) if ours is None else ours
 
     async def _keep(self) -> None:
         while True:
@@ -47,8 +66,10 @@ class Drafts:
         session_id, text = sending = self._text
         if sending == self._kept or not self._chat.online:
             return
+        whole = "\n\n".join(filter(None, (self._others, text)))
+        self._sent.append((whole, self._others))
         try:
-            await self._chat.sessiond.session(session_id).set_state({DRAFT: text or None})
+            await self._chat.sessiond.session(session_id).set_state({DRAFT: whole or None})
         except SessionNotFound:  # deleted: there is no place to keep it
             self._kept = sending
             return
@@ -61,3 +82,11 @@ class Drafts:
         with contextlib.suppress(SessiondError, TimeoutError):
             async with asyncio.timeout(LAST_S):
                 await self._send()
+
+
+def without(whole: str, part: str) -> str:
+    """Return the texts of `whole`, which blank lines separate, without `part`, which may be one of them."""
+    texts = f"\n\n{whole}\n\n"
+    if part:
+        texts = texts.replace(f"\n\n{part}\n\n", "\n\n", 1)
+    return texts.strip("\n")
