@@ -139,6 +139,7 @@ def test_the_terminal(at: House, hands: Hands) -> None:
         screen.shows("> half a thought more")
         screen.type("", *["BSpace"] * 5)
         screen.type("", "Enter")
+        screen.shows("Ctrl-C takes the message back", 2)
     wait_until(lambda: said(client) == ["half a thought"])
     say(hands, screen, "next")
     wait_until(lambda: said(client) == ["half a thought", "next"])

@@ -81,8 +81,8 @@ class Chat:
         self.repaint: Callable[[], None] = lambda: None
         self.draft_heard: Callable[[object], None] = lambda draft: None
         """Called when a terminal, maybe this one, has changed the draft in the session's state."""
-        self.arrived: Callable[[str], None] = lambda text: None
-        """Called when a text that was given back is in the session after all."""
+        self.arrived: Callable[[str], bool] = lambda text: True
+        """Called when a text that was given back is in the session after all. Returns whether it may be another message now."""
         self._where = where or places()
         self._watching: AsyncSessiond | None = None
         self._hubs: dict[str, HubStatus] = {}
@@ -341,9 +341,9 @@ class Chat:
 
     def _seen(self, messages: Iterable[Message]) -> None:
         session_id, text, message_id = self._unsure
-        if session_id == self.session_id and any(message.id == message_id for message in messages):
+        seen = session_id == self.session_id and any(message.id == message_id for message in messages)
+        if seen and self.arrived(text):
             self._unsure = ("", "", "")
-            self.arrived(text)
 
     async def _reread(self, change: Reread) -> None:
         if change.edited:

@@ -172,13 +172,20 @@ class _Prompt:
         if not get_app().is_done:
             self._drafts.typed(buffer.text)
 
-    def _arrived(self, text: str) -> None:
-        """A message that was given back is in the session after all: it leaves the input, unless it was changed there."""
-        buffer = self._session.default_buffer
-        if self._doing is None and buffer.text in (text, f"/{text}"):
+    def _arrived(self, text: str) -> bool:
+        """A message that was given back is in the session after all: it leaves the input, unless it was changed there. Returns
+        False if the input has just been entered, and is not being said yet.
+        """
+        app, buffer = self._session.app, self._session.default_buffer
+        if self._doing is not None:
+            return True
+        if app.is_done or not app.is_running:
+            return False
+        if buffer.text in (text, f"/{text}"):
             buffer.reset()
             self._drafts.typed("")
             self._screen.info("the message was added after all")
+        return True
 
     def _interrupted(self) -> None:
         """Ctrl-C while no prompt is shown."""
