@@ -103,8 +103,10 @@ def weave(
     if side is not None and standing == "before":
         entries = sorted([*entries, *side.cut], key=lambda entry: entry.seq)
     matched = _match(seen, entries, standing, rewrites_whole=rewrites_whole)
-    placed = _in_gaps(seen) if standing == "alone" else seen
-    seen, filled = placed, any(now is not before for now, before in zip(placed, seen, strict=True))
+    unplaced = sum(item.seq is None for item in seen)
+    if standing == "alone":
+        seen = _in_gaps(seen)
+    filled = sum(item.seq is None for item in seen) < unplaced
     known = [*(item.seq or 0 for item in seen), *(entry.seq for entry in entries)]
     highest = max([floor, side.seq if side else 0, *known])
     woven = Woven([], highest, 0, renumbered=filled, put_back=False, standing=standing)

@@ -54,7 +54,7 @@ class Shortening:
     (docs/decisions/0079-a-large-session-is-shortened.md).
 
     `in_hand`: whether something outside the session still needs its messages. `shortened`: called with those that it has let
-    go of.
+    go of, and about how many bytes they take.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Shortening:
         most: int,
         spawn: Callable[[Coroutine[object, object, object]], object],
         in_hand: Callable[[OpenSession], bool],
-        shortened: Callable[[OpenSession, list[Message]], None],
+        shortened: Callable[[OpenSession, list[Message], int], None],
     ) -> None:
         self._most = most
         self._spawn = spawn
@@ -124,7 +124,9 @@ class Shortening:
             """Run alone: no thread reads the session."""
             same = one.session is session and session.absent == absent and count <= session.dispensable(0)
             if same and not (one.dirty or one.is_used or self._in_hand(one)):
-                self._shortened(one, session.shorten(count, ids))
+                before = session.weight
+                gone = session.shorten(count, ids)
+                self._shortened(one, gone, before - session.weight)
 
         if not one.ended:
             await one.alone(shorten)

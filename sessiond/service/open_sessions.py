@@ -33,7 +33,7 @@ from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnl
 from sessiond.limits import LEAVING_AT_A_TIME, STORE_PATIENCE_S, Limits
 from sessiond.model.changes import Change
 from sessiond.model.message import Message
-from sessiond.model.session import Session, weight_of
+from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id, timestamp
 from sessiond.schema.types import SessionInfo
 from sessiond.service import presentation
@@ -270,8 +270,8 @@ class OpenSessions:
         if len(old) > LIGHT_MESSAGES:
             asyncio.get_running_loop().run_in_executor(None, [old].clear)
 
-    def _shortened(self, one: OpenSession, gone: list[Message]) -> None:
-        self.released += sum(map(weight_of, gone))
+    def _shortened(self, one: OpenSession, gone: list[Message], weight: int) -> None:
+        self.released += weight
         self.drop(gone)
         self._note_weight(one)
 
