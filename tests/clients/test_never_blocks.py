@@ -4,16 +4,14 @@ daemon is still stopped; nothing is measured.
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from tests.clients.everyone import EMACS, LISP, TERMINAL, VIM, Hands, neovim_hands, opened, parametrized, say, type_text
 from tests.clients.vims import House, house
 from tests.home import Client
+from tests.hostile.harm import standing_still
 from tests.shell import wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -24,16 +22,6 @@ EDITORS = [EMACS, VIM, *neovim_hands()]
 def at() -> Iterator[House]:
     with house() as made:
         yield made
-
-
-@contextmanager
-def standing_still(client: Client) -> Iterator[None]:
-    pid = client.call("daemon/hello")["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def said(client: Client) -> list[str]:
@@ -70,7 +58,7 @@ def test_keys_work(at: House, hands: Hands) -> None:
     client.call("session/update", sessionId="a", name="renamed")
     screen.shows("Once upon")
     screen.shows("[renamed:1]")
-    with standing_still(client):
+    with standing_still(client.call("daemon/hello")["pid"]):
         type_text(hands, screen, "typed while it stands 止")
         screen.shows("typed while it stands 止")
         screen.type("", *hands.send)
@@ -91,7 +79,7 @@ def test_waiting_commands_end(at: House, hands: Hands) -> None:
     screen = opened(at, hands, "a", "[shown:0]")
     type_text(hands, screen, "typed")
     wait_until(lambda: draft(client, hands) == "typed")
-    with standing_still(client):
+    with standing_still(client.call("daemon/hello")["pid"]):
         screen.type(" on", "Escape")
         screen.shows("typed on")
         screen.type(":SessiondSwitch x", "Tab")
@@ -109,7 +97,7 @@ def test_emacs_commands_end(at: House) -> None:
     client.call("session/new", sessionId="a", name="shown")
     screen = opened(at, EMACS, "a", "[shown:0]")
     screen.type("typed")
-    with standing_still(client):
+    with standing_still(client.call("daemon/hello")["pid"]):
         screen.type("", "C-c", "C-n")
         screen.shows("did not answer session/new in time")
         screen.type(" on")
@@ -128,7 +116,7 @@ def test_the_terminal(at: House, hands: Hands) -> None:
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
     screen = opened(at, hands, "a", "[shown:0]")
-    with standing_still(client):
+    with standing_still(client.call("daemon/hello")["pid"]):
         screen.type("half a th")
         screen.shows("half a th")
         screen.type("ought", "Enter")
@@ -156,7 +144,7 @@ def test_lisp(at: House, hands: Hands) -> None:
         ],
     )  # fmt: skip
     screen = opened(at, short, "a", "[shown:0]")
-    with standing_still(client):
+    with standing_still(client.call("daemon/hello")["pid"]):
         say(hands, screen, "said 言")
         screen.shows("Not sent: said 言")
         screen.shows("took longer than")

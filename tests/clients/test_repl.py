@@ -19,6 +19,7 @@ import pytest
 from sessiond.client import connect
 from sessiond.errors import DaemonUnreachable
 from tests.clients.tmux import Terminal
+from tests.hostile.harm import standing_still
 from tests.shell import ROOT, Shell, wait_until
 
 CLIENT = str(ROOT / "clients" / "repl")
@@ -453,22 +454,11 @@ def test_a_draft_while_there_is_no_daemon(shell, repl):
     wait_until(lambda: read(shell, session_id)["state"].get("draft:repl") == "typed meanwhile 間")
 
 
-@contextlib.contextmanager
-def standing_still(other):
-    """The daemon does nothing in the block."""
-    pid = other.call("daemon/hello")["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
 def test_a_message_that_was_taken_back_but_arrived(shell, repl, other):
     """It leaves the input when it is seen in the session, and the same words can be said once more later."""
     terminal = repl()
     session_id = new_id(terminal)
-    with standing_still(other):
+    with standing_still(other.call("daemon/hello")["pid"]):
         terminal.say("yes")
         terminal.shows("Ctrl-C takes the message back")
         terminal.type("", "C-c")
@@ -547,7 +537,7 @@ def test_ended_while_a_message_is_on_its_way(repl, other):
     """SIGTERM ends it although the daemon stands still."""
     terminal = repl()
     new_id(terminal)
-    with standing_still(other):
+    with standing_still(other.call("daemon/hello")["pid"]):
         terminal.say("precious")
         terminal.shows("Ctrl-C takes the message back")
         os.kill(terminal.pid, signal.SIGTERM)

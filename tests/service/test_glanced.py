@@ -434,7 +434,9 @@ async def test_messages_that_somebody_reads_stay() -> None:
 
 @pytest.mark.parametrize("edit", ["touched", "edited", "cut", "removed"])
 async def test_a_shortened_session_whose_file_is_written_outside(edit: str) -> None:
-    """A file that says the same is no change; another one is taken in, and the acknowledged end is in the session or in the trash."""
+    """Nothing happens if the file still says the same. If not, the edit is read in, and no acknowledged message that was in memory is lost:
+    it is in the session or in the trash.
+    """
     daemon = await shortened()
     path, content = daemon.house.store.file_path("a"), daemon.house.file("a")
     lines = content.splitlines(keepends=True)
