@@ -68,12 +68,19 @@ class Terminal:
         self._run("paste-buffer", "-p", "-r")
 
     def shows(self, text: str, times: int = 1) -> str:
-        """Wait until it is there that often. The screen."""
+        """Wait until it is there that often. The screen that showed it: the next one may be in the midst of being drawn."""
+        screen = ""
+
+        def is_there() -> bool:
+            nonlocal screen
+            screen = self.screen
+            return screen.count(text) >= times
+
         try:
-            wait_until(lambda: self.screen.count(text) >= times)
+            wait_until(is_there)
         except AssertionError:
-            raise AssertionError(f"{text!r} is not there {times} times:\n{self.screen}") from None
-        return self.screen
+            raise AssertionError(f"{text!r} is not there {times} times:\n{screen}") from None
+        return screen
 
     def close(self) -> None:
         """Ends the program as somebody does who closes the window, and waits for its last act."""
