@@ -43,7 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SESSIOND_CACHE", str(real / ".cache" / "sessiond-tests"))
     os.environ.setdefault("PIP_CACHE_DIR", str(real / ".cache" / "pip"))
     os.environ.setdefault("PYENV_ROOT", str(real / ".pyenv"))  # where `python3` is one of its shims
-    os.environ["HOME"] = os.environ[_OWN_HOME] = tempfile.mkdtemp(prefix="a home ")
+    home = os.environ["HOME"] = os.environ[_OWN_HOME] = tempfile.mkdtemp(prefix="a home ")
+    # Of two Neovims that make its folder for logs at once, one fails, and would log to the folder that it runs in: the project's.
+    os.environ["NVIM_LOG_FILE"] = str(Path(home, "nvim.log"))
 
 
 def pytest_unconfigure() -> None:
