@@ -61,9 +61,8 @@ def _begun(made: str) -> int:
     with suppress(FileExistsError):
         return _locked(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with suppress(OSError):  # a link, another backup's that is being written, or a file that only others may write
-        descriptor = _locked(
-            os.open(made, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-        )  # a pipe would wait for its reader
+        # O_NONBLOCK: a pipe would wait for its reader.
+        descriptor = _locked(os.open(made, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK))
         if stat.S_ISREG(os.fstat(descriptor).st_mode) and os.pread(descriptor, len(MAGIC), 0) == MAGIC:
             os.ftruncate(descriptor, 0)
             return descriptor

@@ -210,9 +210,7 @@ class SessionDraft:
             wire = fit(wire)
             text = encoded(wire) or b""
             said.append(SkippedLine(self.path, line, "replaced values that cannot be kept", taken=True))
-        if (
-            at is None
-        ):  # a time that is guessed is not something that the source says: the guess is another one at a repeat
+        if at is None:  # a guess is not something that the source says: at a repeat it is another one
             text = encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b""
         mark = digest_of_json(text)
         fresh_id = self._id_for(id, wire, mark, at)

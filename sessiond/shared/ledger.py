@@ -78,9 +78,9 @@ class Ledger(ListedSessions, ParkedOperations):
         self.on_waits: Callable[[], None] = lambda: None
         """Called on the loop when `waits` may have changed."""
         self.cuts: dict[str, int] = {}
+        """How often the ledger has given up operations of a session in this life: what was made of them has to be made again."""
         self.moved: dict[str, tuple[int, int]] = {}
         """Session -> as in `Session.moved`, in this life."""
-        """How often the ledger has given up operations of a session in this life: what was made of them has to be made again."""
         self.cursor: HubCursor | None = None
         self.member = ""
         """The name of this machine's member, as the hub said it last; empty: it never did."""

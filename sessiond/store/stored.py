@@ -26,6 +26,7 @@ from sessiond.journal.writer import OnDurable
 from sessiond.limits import KIB
 from sessiond.model.changes import Appended, Change, encode_changes
 from sessiond.model.session import Absent, Session
+from sessiond.model.values import join_wire_id
 from sessiond.store.context import StoreContext
 from sessiond.store.create import left_beside, make
 from sessiond.store.file_state import FileState
@@ -469,11 +470,7 @@ class StoredSession(OfThisMachine):
         """Give it its id here; what was cut off says from which session."""
         session.local_id = self.local_id
         if reason != "deleted":
-            name = self._around.name
-            session.parent = {
-                "sessionId": was_id if name == "default" else f"{name}/{was_id}",
-                "seq": session.seq,
-            }
+            session.parent = {"sessionId": join_wire_id(self._around.name, was_id), "seq": session.seq}
 
     async def restore(self) -> Session:
         around, trash = self._around, self._around.trash
